@@ -3,11 +3,12 @@
     python benchmarks/gpu_ctr.py --json benchmarks/results/gpu_ctr.json
 
 CTR-DNN (26 slots, rows of 10 by Adagrad, three layers of 400 by Adam), 26 million rows, one worker, synchronous: the
-table in the worker's process, with the cache off and on, and beside it torch with all rows in GPU memory, which is the
-ceiling. The processes are started and filled side by side, then take turns on the GPU in another order each round. A
-round is `--steps` batches of each size, from pinned memory, that nobody has trained on before; `parts_ms` is what the
-main thread did in a step, `of them` what Fleet did, partly in a thread beside it, and `cache.*` how many rows. Losses
-of the warm-up, in which the cache fills and begins to evict, are compared bit by bit.
+table in the worker's process, with the cache off and on, without and with `strategy.cuda_graphs`, and beside it torch
+with all rows in GPU memory, which is the ceiling. The processes are started and filled side by side, then take turns
+on the GPU in another order each round. A round is `--steps` batches of each size, from pinned memory, that nobody has
+trained on before; `parts_ms` is what the main thread did in a step, `of them` what Fleet did, partly in a thread beside
+it, and `cache.*` how many rows. Losses of the warm-up, in which the cache fills and begins to evict, are compared bit
+by bit.
 """
 
 from __future__ import annotations
@@ -31,8 +32,12 @@ from rich.table import Table
 SCRIPTS = Path(__file__).parent / "scripts"
 GOALS = {(False, "16384"): 1e6, (False, "1000"): 250e3, (True, "16384"): 3e6}
 """Samples per second, with or without a cache, by batch size."""
-EXACT = (("fleet", "fleet, cache"), ("fleet, dense here", "fleet, cache, dense here"))
-"""Whose losses must be the same bits: pairs with the same home of the dense parameters."""
+EXACT = (
+    ("fleet", "fleet, cache"),
+    ("fleet, dense here", "fleet, cache, dense here"),
+    ("fleet, dense here, graphs", "fleet, cache, dense here, graphs"),
+)
+"""Whose losses must be the same bits: pairs with the same home of the dense parameters, run in the same way."""
 
 
 def commands_of(
@@ -46,6 +51,9 @@ def commands_of(
         "fleet, cache": [*ours, *cache],
         "fleet, dense here": [*ours, "--dense", "allreduce"],
         "fleet, cache, dense here": [*ours, *cache, "--dense", "allreduce"],
+        "fleet, graphs": [*ours, "--graphs"],
+        "fleet, dense here, graphs": [*ours, "--dense", "allreduce", "--graphs"],
+        "fleet, cache, dense here, graphs": [*ours, *cache, "--dense", "allreduce", "--graphs"],
         "fleet, async": [*ours, "--mode", "async"],
         "torch": [sys.executable, SCRIPTS / "gpu_ctr_torch.py", *common],
     }

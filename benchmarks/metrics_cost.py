@@ -1,17 +1,26 @@
 """What being watched costs: CTR-DNN on 2 servers and 2 workers without figures, with them, and read once a second.
 
-python benchmarks/metrics_cost.py --json benchmarks/results/metrics_cost.json
+    python benchmarks/metrics_cost.py --json benchmarks/results/metrics_cost.json
+
+The ways take turns. With `--sets`, for a machine of many cores, they run side by side instead, each on its own cores,
+which the launcher and the readers share, and on other ones in each round: what slows down the machine for a while slows
+down all, and the ratio of a round is that of runs of the same seconds.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 import socket
 import statistics
 import threading
+import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 from ctr import Workers, inside, ours
@@ -69,11 +78,49 @@ def run_way(mode: str, way: str, steps: int, runs: list[Workers], answers: list[
     return rate
 
 
+def take_rounds(
+    contestants: Mapping[str, Rate], rounds: int, sets: Sequence[set[int]], limit_s: float
+) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """As `take_turns` has it, but the ways of a mode side by side, each on a set of cores, in turn on another."""
+    rates: dict[str, list[float]] = {name: [] for name in contestants}
+    begun = time.monotonic()
+
+    def one(name: str, cores: set[int]) -> float:
+        os.sched_setaffinity(0, cores)  # of this thread, and of what it starts
+        with TemporaryDirectory() as folder:
+            return contestants[name](Path(folder))
+
+    for turn in range(rounds):
+        for mode in MODES:
+            if time.monotonic() - begun > limit_s:
+                return rates, {}
+            names = [f"{mode}, {way}" for way in WAYS]
+            with ThreadPoolExecutor(len(names)) as threads:
+                placed = [sets[(turn + number) % len(sets)] for number in range(len(names))]
+                for name, rate in zip(names, threads.map(one, names, placed), strict=True):
+                    rates[name].append(rate)
+            print(turn, mode, [round(rates[name][-1]) for name in names], flush=True)
+    return rates, {}
+
+
+def sets_of(text: str) -> list[set[int]]:
+    """`0-3,4-7,8-11` as sets of cores."""
+    found = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found.append(set(range(int(first), int(last or first) + 1)))
+    if len(found) != len(WAYS):
+        raise click.UsageError(f"--sets {text}: give {len(WAYS)} sets of cores, such as 0-3,4-7,8-11")
+    return found
+
+
 @click.command()
 @click.option("--rounds", default=7, show_default=True, help="How often each is run.")
 @click.option("--steps", default=600, show_default=True, help="Batches of each worker that count.")
+@click.option("--limit", default=math.inf, help="Seconds after which no run begins.")
+@click.option("--sets", help="Three sets of cores, such as 0-3,4-7,8-11: the ways run side by side, see above.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
-def main(rounds: int, steps: int, path: Path | None) -> None:
+def main(rounds: int, steps: int, limit: float, sets: str | None, path: Path | None) -> None:
     """Measure, print a table, and write the results if asked."""
     runs: dict[str, list[Workers]] = {f"{mode}, {way}": [] for mode in MODES for way in WAYS}
     answers: list[int] = []
@@ -82,7 +129,10 @@ def main(rounds: int, steps: int, path: Path | None) -> None:
         return lambda folder: run_way(mode, way, steps, runs[f"{mode}, {way}"], answers, folder)
 
     contestants = {f"{mode}, {way}": contestant(mode, way) for mode in MODES for way in WAYS}
-    rates, failures = take_turns(contestants, rounds)
+    if sets is None:
+        rates, failures = take_turns(contestants, rounds, within_s=limit)
+    else:
+        rates, failures = take_rounds(contestants, rounds, sets_of(sets), limit)
     table = Table(
         "mode", *(f"samples/s {way}" for way in WAYS), "on / off", "watched / off", "CPU on / off", "watched / off"
     )
@@ -90,15 +140,24 @@ def main(rounds: int, steps: int, path: Path | None) -> None:
     for mode in MODES:
         names = [f"{mode}, {way}" for way in WAYS]
         speeds = [statistics.median(rates[name]) for name in names]
+        by_round = [
+            [a / b for a, b in zip(rates[name], rates[names[0]], strict=False)] if sets is not None else []
+            for name in names[1:]
+        ]
         # What all processes compute for a batch, which other work on the machine does not change much.
         cpu_ms = [sum(inside(runs[name])["cpu_ms_per_batch"].values()) for name in names]
-        ratios = [speeds[1] / speeds[0], speeds[2] / speeds[0], cpu_ms[1] / cpu_ms[0], cpu_ms[2] / cpu_ms[0]]
+        ratios = [
+            *(statistics.median(one or [speed / speeds[0]]) for one, speed in zip(by_round, speeds[1:], strict=True)),
+            cpu_ms[1] / cpu_ms[0],
+            cpu_ms[2] / cpu_ms[0],
+        ]
         table.add_row(mode, *(f"{value:,.0f}" for value in speeds), *(f"{ratio:.3f}" for ratio in ratios))
         cases.append(
             {
                 "case": mode,
                 "raw_samples_per_s": {name: rates[name] for name in names},
                 "cpu_ms_per_batch": dict(zip(WAYS, cpu_ms, strict=True)),
+                **({"speed_over_off_by_round": dict(zip(WAYS[1:], by_round, strict=True))} if sets is not None else {}),
                 "speed_over_off": dict(zip(WAYS[1:], ratios[:2], strict=True)),
                 "cpu_over_off": dict(zip(WAYS[1:], ratios[2:], strict=True)),
             }
@@ -107,6 +166,7 @@ def main(rounds: int, steps: int, path: Path | None) -> None:
     Console().print(f"answers read in each watched run: {answers}")
     if path is not None:
         command = f"python benchmarks/metrics_cost.py --rounds {rounds} --steps {steps}"
+        command += "" if sets is None else f" --sets {sets}"
         write_results(path, cases, command=command, failures=failures)
 
 

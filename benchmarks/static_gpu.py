@@ -24,6 +24,7 @@ import torch
 from harness import write_results
 from rich.console import Console
 from rich.table import Table
+from torch.profiler import ProfilerActivity, profile
 
 from fleet import static
 from fleet.collective.tuning import put_channels_last
@@ -104,7 +105,20 @@ def seconds_of(step: Step, count: int, device: torch.device) -> float:
     return (time.perf_counter() - begun) / count
 
 
-def measure(case: Case, runs: tuple[str, ...], rounds: int, steps: int, warm_up: int) -> list[dict[str, Any]]:
+def write_kernels(step: Step, path: Path) -> None:
+    """What the kernels of 5 steps take, most first."""
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        for _ in range(5):
+            step()
+        torch.cuda.synchronize()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = seen.key_averages().table(sort_by="self_device_time_total", row_limit=60, max_name_column_width=100)
+    path.write_text(table)
+
+
+def measure(
+    case: Case, runs: tuple[str, ...], rounds: int, steps: int, warm_up: int, kernels: Path | None
+) -> list[dict[str, Any]]:
     """All ways in turns; one record for each program."""
     ways: dict[str, Step] = {f"program, {run}": case.as_program(run) for run in runs}
     ways |= {f"torch, {other}": case.in_torch(other != "eager") for other in {COUNTERPART[run] for run in runs}}
@@ -114,6 +128,9 @@ def measure(case: Case, runs: tuple[str, ...], rounds: int, steps: int, warm_up:
         for name, step in ways.items():
             step()
             raw[name].append(seconds_of(step, steps, case.device))
+    if kernels is not None and case.device.type == "cuda":
+        for name, step in ways.items():
+            write_kernels(step, kernels / f"{case.name}, {name}.txt".replace(", ", "-").replace(" ", "_"))
     cases = []
     for run in runs:
         ours, theirs = raw[f"program, {run}"], raw[f"torch, {COUNTERPART[run]}"]
@@ -140,6 +157,7 @@ def measure(case: Case, runs: tuple[str, ...], rounds: int, steps: int, warm_up:
 @click.option("--rounds", default=7, show_default=True, help="How often each way is measured.")
 @click.option("--steps", default=20, show_default=True, help="Of a round.")
 @click.option("--batch-size", type=int, help="[default: 256 images, 128 sentences]")
+@click.option("--kernels", type=click.Path(path_type=Path, file_okay=False), help="Write the time of kernels there.")
 @click.option("--tiny", is_flag=True, help="Small models, to try this on a CPU: it measures nothing.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
 def main(
@@ -149,6 +167,7 @@ def main(
     rounds: int,
     steps: int,
     batch_size: int | None,
+    kernels: Path | None,
     tiny: bool,
     path: Path | None,
 ) -> None:
@@ -160,7 +179,7 @@ def main(
     cases: list[dict[str, Any]] = []
     for model in models:
         case = Case(model, batch_size or (8 if tiny else BATCHES[model]), dtype, device, tiny)
-        cases += measure(case, runs, rounds, steps, warm_up=3)
+        cases += measure(case, runs, rounds, steps, warm_up=3, kernels=kernels)
         if path is not None:
             write_results(path, cases, gpu=gpu, dtype=dtype, rounds=rounds, steps=steps)
         if device.type == "cuda":

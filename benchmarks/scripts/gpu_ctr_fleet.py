@@ -61,10 +61,12 @@ def main() -> None:
     parser.add_argument("--cache-rows", type=int, default=0, help="Of the GPU; 0: no cache.")
     parser.add_argument("--mode", choices=["sync", "async"], default="sync")
     parser.add_argument("--dense", choices=["server", "allreduce"], default="server", help="strategy.dense")
+    parser.add_argument("--graphs", action="store_true", help="strategy.cuda_graphs")
     options = parser.parse_args()
     strategy = fleet.DistributedStrategy()
     strategy.a_sync = options.mode == "async"
     strategy.dense = options.dense
+    strategy.cuda_graphs = options.graphs
     fleet.init(strategy=strategy)
     torch.manual_seed(0)
     device = device_of()

@@ -12,7 +12,7 @@ import pytest
 import paddle
 from paddle import _alias, _reference
 
-PAGE = Path(__file__).parents[2] / "docs" / "paddle.md"
+PAGE = Path(__file__).parents[2] / "docs" / "paddle_names.md"
 
 _alias.load_all()
 
@@ -54,8 +54,8 @@ def test_a_name_that_is_not_there_says_what_comes_closest(module: str, name: str
 def test_a_module_that_is_not_there() -> None:
     with pytest.raises(ModuleNotFoundError, match="pslib is not built: use paddle.fluid.incubate.fleet.parameter_serv"):
         importlib.import_module("paddle.fluid.incubate.fleet.parameter_server.pslib")
-    with pytest.raises(ModuleNotFoundError, match=r"paddle.fluid has no 'layer'; the closest .*paddle.fluid.layers"):
-        importlib.import_module("paddle.fluid.layer")
+    with pytest.raises(ModuleNotFoundError, match=r"paddle.fluid has no 'layrs'; the closest .*paddle.fluid.layers"):
+        importlib.import_module("paddle.fluid.layrs")
     with pytest.raises(AttributeError, match="'__wrapped__'"):
         _ = paddle.__wrapped__
 

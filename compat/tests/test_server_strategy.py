@@ -14,7 +14,8 @@ from fleet.strategy import Mode
 from fleet.transpiler import DistributeTranspilerConfig
 from fleet_paddle import batch_reader, older_fleet
 from fleet_paddle.require import require_version
-from fleet_paddle.server_strategy import StrategyFactory, TrainerRuntimeConfig
+from fleet_paddle.runtime_config import TrainerRuntimeConfig
+from fleet_paddle.server_modes import StrategyFactory
 
 
 def test_parts_are_asked_for_and_given_back() -> None:

@@ -127,11 +127,16 @@ class Fleet(ServerCalls):
         self.shutdown()
 
     def shutdown(self) -> None:
-        """Leave the process group if `init` made it, and forget the role. Done by itself when the script ends."""
+        """Leave the process group if `init` made it, and forget the role. Done by itself when the script ends.
+
+        A server that another thread of this process runs is stopped, and its port is free.
+        """
         for job in (self._programs, self._modules):
             if job is not None:
                 job.let_go()
         self._watch_no_more()
+        if self._servers is not None:
+            self._servers.close()
         if self._util is not None:
             self._util.close()
         if self._is_collective:
@@ -266,7 +271,9 @@ class Fleet(ServerCalls):
         if self._pairs is None:
             from fleet.runtime.pairs import Pairs
 
-            self._pairs = Pairs(self._identity(), self._strategy or DistributedStrategy(), self.device)
+            strategy = self._strategy or DistributedStrategy()
+            strategy.require_supported(True)  # it may have changed since fleet.init()
+            self._pairs = Pairs(self._identity(), strategy, self.device)
         return self._pairs
 
     @property

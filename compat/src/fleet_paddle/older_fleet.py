@@ -12,6 +12,7 @@ import numpy as np
 from fleet.api import fleet as shared
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.roles import PaddleCloudRoleMaker
+from fleet_paddle.init_again import init_on
 
 _ELSEWHERE = {
     "clear_model": "start the job anew without a checkpoint",
@@ -42,6 +43,10 @@ class OlderFleet:
             raise UsageError(f"all_reduce_worker: output must have {found.size} elements, got {output.size}")
         output[...] = found.reshape(output.shape)
 
+    def init(self, *given: Any, **named: Any) -> Any:
+        """Learn who this process is; a role other than before replaces the former job (`init_again`)."""
+        return init_on(shared, *given, **named)
+
     def load_model(self, dirname: str | PathLike[str], mode: int = 0) -> int:
         """Replace everything on the servers by a checkpoint; see `load_model`."""
         return load_model(dirname, mode)
@@ -52,7 +57,7 @@ class OlderFleet:
         return getattr(shared, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({"all_reduce_worker", "split_files", *dir(shared)})
+        return sorted({"all_reduce_worker", "init", "split_files", *dir(shared)})
 
 
 fleet = OlderFleet()

@@ -1,46 +1,25 @@
-"""Strategies of jobs with servers as version 1.x makes them: a factory, and settings that are asked for and given back.
+"""Strategies of jobs with servers as version 1.x makes them: settings are asked for and given back.
 
-strategy = StrategyFactory.create_async_strategy()
-strategy.set_trainer_runtime_config({"communicator_send_queue_size": 4})
-program = CompiledProgram(fleet.main_program).with_data_parallel(build_strategy=strategy.get_build_strategy())
+    strategy = StrategyFactory.create_async_strategy()
+    strategy.set_trainer_runtime_config({"communicator_send_queue_size": 4})
+    program = CompiledProgram(fleet.main_program).with_data_parallel(build_strategy=strategy.get_build_strategy())
+
+`server_modes` has one for each way in which workers and servers come together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+from fleet.errors import NotSupportedError, UsageTypeError
 from fleet.strategy import BuildStrategy, DistributedStrategy, ExecutionStrategy, Mode
-from fleet.strategy.unknown import unknown
 from fleet.transpiler.config import DistributeTranspilerConfig
+from fleet_paddle.runtime_config import TRAFFIC, ServerRuntimeConfig, TrainerRuntimeConfig
 
-_TRAFFIC = (
-    "max_merge_var_num",
-    "send_queue_size",
-    "independent_recv_thread",
-    "min_send_grad_num_before_recv",
-    "thread_pool_size",
-    "send_wait_times",
-)
-_PREFIX = "communicator_"
+T = TypeVar("T")
+
 _OF_PROGRAMS = ("slice_var_up", "split_method", "min_block_size")
-
-
-class TrainerRuntimeConfig:
-    """How a worker's gradients travel: fields of `strategy.a_sync_configs`, which checks them."""
-
-    def __init__(self, **given: Any) -> None:
-        usual = DistributedStrategy().a_sync_configs
-        self.__dict__.update({name: usual[name] for name in _TRAFFIC})
-        for name, value in given.items():
-            setattr(self, name, value)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        own = name.removeprefix(_PREFIX)
-        if own not in _TRAFFIC:
-            raise unknown("TrainerRuntimeConfig", name, _TRAFFIC)
-        self.__dict__[own] = DistributedStrategy().a_sync_configs.cleaned({own: value}).get(own, value)
 
 
 class ServerStrategy(DistributedStrategy):
@@ -50,6 +29,7 @@ class ServerStrategy(DistributedStrategy):
         super().__init__()
         self.__dict__["_build"] = BuildStrategy()
         self.__dict__["_execution"] = ExecutionStrategy()
+        self.__dict__["_server_runtime"] = ServerRuntimeConfig()
 
     def get_program_config(self) -> DistributeTranspilerConfig:
         """The mode, as a config of the transpiler says it."""
@@ -87,17 +67,20 @@ class ServerStrategy(DistributedStrategy):
 
     def get_trainer_runtime_config(self) -> TrainerRuntimeConfig:
         """How gradients travel now."""
-        return TrainerRuntimeConfig(**{name: self.a_sync_configs[name] for name in _TRAFFIC})
+        return TrainerRuntimeConfig(**{name: self.a_sync_configs[name] for name in TRAFFIC})
 
     def set_trainer_runtime_config(self, config: TrainerRuntimeConfig | Mapping[str, Any]) -> None:
         """Another way for gradients to travel; of a dict, the fields that it has."""
-        if isinstance(config, Mapping):
-            config = TrainerRuntimeConfig(**{**vars(self.get_trainer_runtime_config()), **_bare(config)})
-        if not isinstance(config, TrainerRuntimeConfig):
-            raise UsageTypeError(
-                f"set_trainer_runtime_config takes a TrainerRuntimeConfig or a dict, got {type(config).__name__}"
-            )
-        self.a_sync_configs = dict(vars(config))
+        self.a_sync_configs = dict(vars(_changed(self.get_trainer_runtime_config(), config)))
+
+    def get_server_runtime_config(self) -> ServerRuntimeConfig:
+        """The threads of a server."""
+        found: ServerRuntimeConfig = self.__dict__["_server_runtime"]
+        return found
+
+    def set_server_runtime_config(self, config: ServerRuntimeConfig | Mapping[str, Any]) -> None:
+        """Other numbers of threads; of a dict, the fields that it has."""
+        self.__dict__["_server_runtime"] = _changed(self.get_server_runtime_config(), config)
 
     def get_build_strategy(self) -> BuildStrategy:
         """How the program is compiled: an object to change, and to give to `with_data_parallel`."""
@@ -118,8 +101,16 @@ class ServerStrategy(DistributedStrategy):
         self.__dict__["_execution"] = _settings(ExecutionStrategy, config)
 
 
-def _bare(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix(_PREFIX): value for name, value in given.items()}
+def _changed(now: T, given: Any) -> T:
+    """The config that was given; of a dict, the present one with other values of its fields."""
+    if isinstance(given, Mapping):
+        for name, value in given.items():
+            setattr(now, name, value)
+        return now
+    if not isinstance(given, type(now)):
+        name = type(now).__name__
+        raise UsageTypeError(f"a {name} or a dict is expected, got {type(given).__name__}")
+    return given
 
 
 def _settings(kind: Any, given: Any) -> Any:
@@ -128,38 +119,3 @@ def _settings(kind: Any, given: Any) -> Any:
         raise UsageTypeError(f"a {kind.__name__} or a dict is expected, got {type(given).__name__}")
     made.check()
     return made
-
-
-class StrategyFactory:
-    """A strategy for each way in which workers and servers come together."""
-
-    @staticmethod
-    def create_sync_strategy() -> ServerStrategy:
-        """A step ends when every worker's gradients are in."""
-        return _strategy(a_sync=False)
-
-    @staticmethod
-    def create_async_strategy() -> ServerStrategy:
-        """A gradient counts when it arrives."""
-        return _strategy(a_sync=True)
-
-    @staticmethod
-    def create_half_async_strategy() -> ServerStrategy:
-        """As async, but a worker waits for its own send."""
-        return _strategy(a_sync=True, half_async=True)
-
-    @staticmethod
-    def create_geo_strategy(update_frequency: int = 100) -> ServerStrategy:
-        """Workers train on copies and exchange differences every `update_frequency` steps."""
-        if update_frequency < 1:
-            raise UsageError(f"create_geo_strategy: update_frequency must be >= 1, got {update_frequency}")
-        return _strategy(a_sync=True, k_steps=update_frequency)
-
-
-def _strategy(a_sync: bool, **configs: object) -> ServerStrategy:
-    strategy = ServerStrategy()
-    strategy.a_sync = a_sync
-    if configs:
-        strategy.a_sync_configs = configs
-    strategy.get_build_strategy().async_mode = a_sync
-    return strategy

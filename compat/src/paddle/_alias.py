@@ -144,7 +144,8 @@ def _missing(module: str, name: str) -> str:
     if refusal is not None:
         return f"{module}.{name} is not built: {refusal}"
     closest = " or ".join(_closest(module, name))
-    return f"{module} has no {name!r}" + (f"; the closest there is: {closest}" if closest else "; see docs/paddle.md")
+    advice = f"the closest there is: {closest}" if closest else "see docs/paddle_names.md"
+    return f"{module} has no {name!r}; {advice}"
 
 
 def _closest(module: str, name: str) -> Iterable[str]:

@@ -92,6 +92,8 @@ ON_IMAGES: dict[str, Callable[[Any], Any]] = {
     "avg": lambda x: L.pool2d(x, 3, "avg", 2, 1, ceil_mode=True),
     "global": lambda x: L.pool2d(x, global_pooling=True, pool_type="avg"),
     "adaptive": lambda x: L.adaptive_pool2d(x, 3, "avg"),
+    "uneven": lambda x: L.pool2d(x, 2, "avg", 2, [0, 1, 1, 0]),
+    "volumes": lambda x: L.pool3d(L.unsqueeze(x, [1]), 2, "max", 2),
     "lrn": lambda x: L.lrn(x),
 }
 
@@ -154,7 +156,8 @@ def test_every_gradient_that_autograd_finds_too_is_compared() -> None:
             on_images(values[3])
     compared = {op.type for op in main.global_block().ops}
     marked = {one.grad_of for one in map(definition, known()) if one.as_autograd}
-    assert marked - compared == {"conv2d", "conv2d_transpose", "conv3d"}  # which have weights, as layers of dygraph
+    weighted = {"conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose"}  # as layers of dygraph
+    assert marked - compared == weighted
     assert all(definition(f"{name}_grad").make is not None for name in marked)
 
 

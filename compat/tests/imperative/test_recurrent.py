@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import fleet_paddle.imperative as paddle
-from fleet.errors import FleetError, NotSupportedError
-from fleet_paddle.imperative import nn, state
+from fleet.errors import FleetError
+from fleet_paddle.imperative import nn
 
 LENGTHS = [3, 5]
 
@@ -109,14 +109,3 @@ def test_biases_may_be_left_out_and_dropout_is_between_layers() -> None:
     assert [name for name in layer.state_dict() if "bias" in name] == []
     assert not layer(paddle.ones([1, 2, 3]))[0].any()
     assert layer.eval()(paddle.ones([1, 2, 3]))[0].any()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [lambda: nn.LSTM(3, 4), lambda: nn.GRUCell(3, 4), lambda: nn.MultiHeadAttention(4, 2), lambda: nn.GroupNorm(1, 2)],
-)
-def test_what_programs_have_no_operators_for_says_so(make: Callable[[], Any]) -> None:
-    with state.guard():
-        state.chosen.programs = True
-        with pytest.raises(NotSupportedError, match="is built for tensors, not for programs; call disable_static"):
-            make()

@@ -151,7 +151,6 @@ def test_places_of_a_grid_and_shifts_of_frames() -> None:
     [
         (lambda: f.conv2d(paddle.ones(I), W2, padding=[1, 1, 1]), "padding must be a whole number or 2 of them"),
         (lambda: f.conv2d(paddle.ones(I), W2, padding="FULL"), "padding must be 'SAME', 'VALID' or numbers"),
-        (lambda: f.conv2d_transpose(paddle.ones(I), W2, padding="SAME"), "padding 'SAME' is not built; give numbers"),
         (lambda: nn.Conv2DTranspose(2, 4, 3, stride=2)(paddle.ones(I), [20, 20]), "output_size must be from"),
         (lambda: nn.Conv1D(2, 4, 3, padding_mode="mirror"), "padding_mode must be one of zeros"),
         (lambda: nn.Conv3D(2, 4, [3, 3]), "kernel_size must be a whole number or 3 of them"),

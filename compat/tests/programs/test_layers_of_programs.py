@@ -23,6 +23,10 @@ IDS = np.array([[1, 0, 3], [3, 2, 5]])
 LABELS = np.array([0, 2, 5, 1])
 PROBABILITIES = (RANDOM.random((4, 6)) * 0.9 + 0.05).astype(np.float32)
 
+WORDS = RANDOM.standard_normal((2, 5, 6)).astype(np.float32)
+OTHERS, THIRD, OTHERS6 = (RANDOM.standard_normal((2, 3, size)).astype(np.float32) for size in (5, 4, 6))
+MASK = np.where(RANDOM.random((2, 1, 5, 5)) < 0.3, -1e4, 0).astype(np.float32)
+
 Make = Callable[[], Any]
 
 
@@ -47,6 +51,30 @@ class Net(nn.Layer):
         x = self.act(self.towers[0](imperative.reshape(self.table(ids), [-1, 12])))
         made = F.sigmoid(self.towers[1](x) * self.factor + self.shifts[0])
         return imperative.concat([made, imperative.sum(made, axis=1, keepdim=True)], axis=1)
+
+
+class Spectral(nn.Layer):
+    """Rows by a weight of length one, as networks that judge others have them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = self.create_parameter([6, 3])
+        self.norm = nn.SpectralNorm([6, 3], dim=1, power_iters=2)
+
+    def forward(self, x: Any) -> Any:
+        return imperative.matmul(x, self.norm(self.weight))
+
+
+class First(nn.Layer):
+    """The first and the second result of a layer, side by side."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Any) -> Any:
+        first, second = self.inner(x)
+        return imperative.concat([first, imperative.mean(second, axis=1)], axis=2)
 
 
 LAYERS: dict[str, tuple[Make, tuple[Any, ...]]] = {
@@ -75,6 +103,29 @@ LAYERS: dict[str, tuple[Make, tuple[Any, ...]]] = {
         (ROWS,),
     ),
     "a network": (Net, (IDS,)),
+    "GroupNorm": (lambda: nn.GroupNorm(2, 4), (IMAGES,)),
+    "GroupNorm, channels last": (lambda: nn.GroupNorm(3, 6, data_format="NHWC"), (IMAGES,)),
+    "GroupNorm of rows": (lambda: nn.GroupNorm(3, 6, bias_attr=False), (ROWS,)),
+    "InstanceNorm2D": (lambda: nn.InstanceNorm2D(4), (IMAGES,)),
+    "InstanceNorm1D, channels last": (lambda: nn.InstanceNorm1D(6, data_format="NLC"), (WORDS,)),
+    "SpectralNorm": (lambda: Spectral(), (ROWS,)),
+    "MultiHeadAttention": (lambda: nn.MultiHeadAttention(6, 2), (WORDS,)),
+    "MultiHeadAttention, other keys": (lambda: nn.MultiHeadAttention(6, 3, kdim=5, vdim=4), (WORDS, OTHERS, THIRD)),
+    "MultiHeadAttention, weights": (lambda: First(nn.MultiHeadAttention(6, 2, need_weights=True)), (WORDS,)),
+    "TransformerEncoder": (
+        lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0), 2, nn.LayerNorm(6)),
+        (WORDS, MASK),
+    ),
+    "TransformerEncoder, bools": (
+        lambda: nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, activation="gelu", normalize_before=True), 1
+        ),
+        (WORDS, MASK > -1),
+    ),
+    "Transformer": (
+        lambda: nn.Transformer(6, 2, 1, 1, 8, dropout=0.0),
+        (WORDS, OTHERS6),
+    ),
 }
 
 LOSSES: dict[str, tuple[Make, tuple[Any, ...]]] = {
@@ -193,8 +244,8 @@ def test_tensors_and_variables_are_told_apart() -> None:
             layer.set_state_dict({"w": ROWS})
         with pytest.raises(NotReadyError, match="'linear_0.b_0' has no value in this scope; run the startup program"):
             layer.set_state_dict({"bias": ROWS[0, :3], "weight": ROWS[:3].T})
-        with pytest.raises(NotSupportedError, match="unique takes tensors, and is not built for variables"):
-            imperative.unique(x)
+        with pytest.raises(NotSupportedError, match="real takes tensors, and is not built for variables"):
+            imperative.real(x)
         with pytest.raises(AttributeError, match="'x0' has no numpy.*fetch it"):
             x.numpy()
         with pytest.raises(AttributeError, match="no attribute 'no_such'"):

@@ -31,13 +31,13 @@ def compiled(call: Callable[..., Any], strategy: DistributedStrategy) -> Callabl
     """`call` through torch.compile; the first batches are slow."""
     configs = strategy.compile_configs
     how: dict[str, Any] = {"dynamic": True if configs.dynamic else None}
-    search = _SEARCHES[configs.kernel_search]
-    if search:
-        from torch._inductor import list_mode_options
+    from torch._inductor import list_mode_options  # it takes a second, which only who compiles has to wait
 
-        how["options"] = {**list_mode_options(configs.mode), **search}  # torch takes a mode or options, not both
-    elif configs.mode != "default":
-        how["mode"] = configs.mode
+    from fleet.collective.masks import PlainMasks
+
+    # torch takes a mode or options, not both.
+    given = {**list_mode_options(configs.mode), **_SEARCHES[configs.kernel_search]}
+    how["options"] = {**given, "pre_grad_custom_pass": PlainMasks()}
     made: Callable[..., Any] = torch.compile(call, **how)
     return made
 

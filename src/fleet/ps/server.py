@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -66,13 +66,15 @@ def serve(
     allow_anonymous: bool = False,
     grace_s: float = GRACE_S,
     is_held: bool = False,
+    closed: threading.Event | None = None,
 ) -> bool:
     """Serve until SIGTERM, SIGINT, or until `service.finished` is set; returns whether every call came to its end.
 
     In a durable job of fleetrun, SIGTERM alone ends it: a worker that was killed while it left one server after the
     other comes back, and needs them all. fleetrun sends it when every worker has ended.
     `is_held` says that this process holds the port already, as fleetrun does for its children.
-    Outside the main thread there are no signals, and `service.finished` alone ends it.
+    Outside the main thread there are no signals, and `service.finished` alone ends it, or `closed`, by which another
+    thread tells it to stop.
     """
     from fleet.ps.grpc_server import GrpcServer  # not before `main` has told gRPC to be quiet
     from fleet.ps.tls import Tls
@@ -89,6 +91,7 @@ def serve(
     watch(service, server.refused)
     plane: PlaneServer | None = None
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
+    closed = closed or threading.Event()
     stays = env.FLEET_DURABLE.text() is not None and env.FLEET_JOB_ID.text() is not None
     with _told_to_stop() as told:
         server.start()
@@ -99,12 +102,9 @@ def serve(
         try:
             print(f"Server listening on {server.address}", flush=True)
             chaos_notes.note("serving")
-            while not told and (stays or not finished.is_set()):
+            while not told and not closed.is_set() and (stays or not finished.is_set()):
                 time.sleep(_LOOK_S) if stays else finished.wait(_LOOK_S)
-            is_finished = finished.is_set()
-            _log.info(
-                "%s", "every worker has left" if is_finished else f"told to stop by {signal.Signals(told[0]).name}"
-            )
+            _log.info("%s", _why(told, finished))
         finally:
             if (close := getattr(service, "close", None)) is not None:
                 close()
@@ -114,6 +114,13 @@ def serve(
             is_clean = server.stop(grace_s)
             tell_last()  # fleetrun ends servers when the workers are gone, and from here on that is at once
     return is_clean
+
+
+def _why(told: Sequence[int], finished: threading.Event) -> str:
+    """What has ended a server."""
+    if finished.is_set():
+        return "every worker has left"
+    return f"told to stop by {signal.Signals(told[0]).name}" if told else "closed by its process"
 
 
 def _data_plane(service: Handler, endpoint: Endpoint, token: str | None, tls: Tls | None) -> PlaneServer | None:

@@ -85,6 +85,8 @@ class Worker:
     """Called at every step, where somebody outside may want another number of servers."""
     hot: HotTables | None = field(default=None, init=False)
     """Tables whose hot rows are trained where the model is; None: there are none."""
+    undo_graphs: Callable[[], None] | None = field(default=None, init=False)
+    """Gives the model its own forward back, where parts of it are replayed as CUDA graphs."""
 
     def __post_init__(self) -> None:
         steps.inside = meters.training_s
@@ -299,6 +301,8 @@ class Worker:
             self.aside.close()
         if self.hot is not None:
             self.hot.close()
+        if self.undo_graphs is not None:
+            self.undo_graphs()
 
     def _is_hot(self, request: Request) -> bool:
         """Whether rows are trained where the model is."""

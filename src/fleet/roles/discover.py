@@ -26,6 +26,11 @@ def discover(is_collective: bool = False, environ: Environ | None = None) -> Rol
     return maker
 
 
+def spoken(is_collective: bool = False, environ: Environ | None = None) -> Identity | None:
+    """What the first source says of this process, without meeting anybody; None if none speaks."""
+    return next(iter(_voices(is_collective, environ)), None)
+
+
 class DiscoveredRoleMaker(RoleMaker):
     """What `discover` returns."""
 

@@ -161,8 +161,10 @@ class ServerCalls(Questions):
             raise UsageError("fleet.init_worker() joins servers, and a collective job has none; leave it out")
         from fleet.runtime import stalls
 
+        strategy = self._strategy or DistributedStrategy()
+        strategy.require_supported(False)  # it may have changed since fleet.init()
         stalls.watch(self._server_side())
-        self._server_job().init_worker(self._server_side(), self._strategy or DistributedStrategy(), dispatcher)
+        self._server_job().init_worker(self._server_side(), strategy, dispatcher)
 
     def stop_worker(self) -> None:
         """Send what is queued, take leave of the servers. Afterwards the model has the servers' dense parameters."""

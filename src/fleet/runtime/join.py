@@ -11,6 +11,7 @@ from torch import nn
 
 from fleet import env
 from fleet.errors import UsageError
+from fleet.nn.graphs import record_parts
 from fleet.observe.ending import begin_work
 from fleet.ps.aside import Aside
 from fleet.ps.client import Client
@@ -107,6 +108,8 @@ def start_worker(
     worker.other_names = found.others
     for module, indexes in found.modules:
         module.bind(worker, indexes)
+    if strategy.cuda_graphs and model is not None and optimizers:
+        _record(worker, model)
     each = shares(found, job, optimizers, average if is_averaged else None)
     for optimizer, share in zip(optimizers, each, strict=True):
         optimizer.bind(worker, share)
@@ -190,6 +193,14 @@ def _warm(worker: Worker, caches: Mapping[int, int]) -> None:
         raise
     if worker.device.type != "cuda":
         _log.warning("cache='gpu': the model is on the %s, and so is the cache; it saves no time", worker.device.type)
+
+
+def _record(worker: Worker, model: nn.Module) -> None:
+    """Have the parts of a model without tables replayed as CUDA graphs until the worker has left."""
+    if worker.device.type == "cuda":
+        worker.undo_graphs = record_parts(model)
+    else:
+        _log.warning("strategy.cuda_graphs: the model is on the %s; nothing is recorded", worker.device.type)
 
 
 def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: Progress | None) -> float:

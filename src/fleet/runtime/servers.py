@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from fleet.ps.worker import Worker
     from fleet.roles import Identity
     from fleet.strategy import DistributedStrategy
+
+_log = logging.getLogger(__name__)
+
+CLOSING_S = 30.0
+"""How long a server of another thread may take to end."""
 
 
 class ServerJob(Protocol):
@@ -108,6 +115,8 @@ class Servers:
         self.refresh()
         self.model_dir: str | None = None
         """The checkpoint that a server of this process begins with."""
+        self._closed = threading.Event()
+        self._ended: threading.Event | None = None
         self.progress: Progress | None = None
         """Where this worker is, for its next life; None if it will have none."""
         folder = env.FLEET_DURABLE.get()
@@ -123,13 +132,26 @@ class Servers:
     def run(self) -> None:
         """Serve until every worker has left."""
         self._require_server("fleet.run_server()")
+        self._ended = threading.Event()
+        try:
+            self._serve()
+        finally:
+            self._ended.set()
+
+    def _serve(self) -> None:
         from fleet.ps.own_token import token_for
         from fleet.ps.server import make_service, serve
 
         name = server_folder(self.who.index, own_layout())
         service = make_service(name, device=server_device(), model_dir=self.model_dir)
         endpoint = self.who.server_endpoints[self.who.index]
-        serve(service, endpoint, token_for(endpoint), is_held=self.who.holds_port)
+        serve(service, endpoint, token_for(endpoint), is_held=self.who.holds_port, closed=self._closed)
+
+    def close(self) -> None:
+        """Stop the server that another thread of this process runs, or is about to, and wait until its port is free."""
+        self._closed.set()
+        if self._ended is not None and not self._ended.wait(CLOSING_S):
+            _log.warning("%s does not end; its port stays taken until this process does", self.who.name)
 
     def connect(self) -> Sequence[Transport]:
         """One transport per server. Nothing is sent yet."""

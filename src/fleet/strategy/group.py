@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from fleet.errors import StrategyError
 from fleet.strategy.field import Member, Readable, Spec, shown
 from fleet.strategy.record import Record
-from fleet.strategy.support import default_of, names_of, refuse
+from fleet.strategy.support import default_of, names_of
 
 G = TypeVar("G", bound="Group")
 
@@ -30,7 +30,8 @@ class Group(Record, Mapping[str, Any]):
         self.assign(given)
 
     def __getitem__(self, name: str) -> Any:
-        return getattr(self, name) if name in self._members else default_of(self.__dict__["_path"], name, self._members)
+        known = name in self._members or name in self.__dict__["_values"]
+        return getattr(self, name) if known else default_of(self.__dict__["_path"], name, self._members)
 
     def __setitem__(self, name: str, value: object) -> None:
         self.assign({name: value})
@@ -51,7 +52,7 @@ class Group(Record, Mapping[str, Any]):
         return f"{type(self).__name__}({fields})"
 
     def cleaned(self, given: object) -> dict[str, Any]:
-        """The checked form of a dict of fields, without those that are not built; changes nothing."""
+        """The checked form of a dict of fields, of those that are not built if they are kept; changes nothing."""
         path = self.__dict__["_path"]
         if not isinstance(given, Mapping):
             raise StrategyError(f"{path} must be a dict, got {shown(given)}; its fields are {', '.join(self)}")
@@ -61,7 +62,7 @@ class Group(Record, Mapping[str, Any]):
             if isinstance(member, Spec):
                 clean[name] = member.clean(value, path)
             else:
-                refuse(path, name, value, self._members)
+                clean |= self._other(name, value)
         return clean
 
     def assign(self, given: object) -> None:

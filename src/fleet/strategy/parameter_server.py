@@ -99,3 +99,8 @@ class ParameterServerFields(Record):
         "server",
         "allreduce",
     )
+    cuda_graphs = switch(
+        False,
+        "records the parts of a model without tables, forward and backward, as CUDA graphs, and replays them: with "
+        "small batches a worker on a GPU waits for launches (docs/gpu.md). On a CPU it changes nothing.",
+    )

@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 from fleet.strategy.field import AnySpec, Member, Spec
-from fleet.strategy.support import default_of, refuse
+from fleet.strategy.support import Defaults, default_of, groups_of, kept, mapping, refuse
 
 
 class Leaf(NamedTuple):
@@ -56,17 +56,48 @@ class Record:
             if name in self._members:
                 super().__setattr__(name, value)
             else:
-                refuse(self.__dict__["_path"], name, value, self._members)
+                self._keep(self._other(name, value))
 
         def __getattr__(self, name: str) -> Any:
             # Reached only when ordinary lookup failed. copy and pickle probe for dunder methods, also on an
             # object whose dictionary is still empty.
             if name.startswith("__"):
                 raise AttributeError(name)
+            if name in (values := self.__dict__.get("_values", {})):
+                return values[name]
             return default_of(self.__dict__.get("_path", "strategy"), name, self._members)
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{self.__dict__['_path']}.{name} cannot be deleted; assign its default instead")
+
+    def keep_what_is_not_built(self) -> None:
+        """From now on keep also what is given to settings that are not built; `not_built` tells it."""
+        path = self.__dict__["_path"]
+        self.__dict__["_keeps_all"] = True
+        self._keep({name: Defaults(f"{path}.{name}", {}) for name in groups_of(path) if name not in self._members})
+        for name in self._members:
+            if isinstance(inner := getattr(self, name), Record):
+                inner.keep_what_is_not_built()
+
+    def not_built(self) -> Iterator[tuple[str, str, Any]]:
+        """What is kept and not built: the path of the record, the name of the setting, its value."""
+        for name, value in self.__dict__["_values"].items():
+            if isinstance(value, Record | Defaults):
+                yield from value.not_built()
+            elif name not in self._members:
+                yield self.__dict__["_path"], name, value
+
+    def _other(self, name: str, value: object) -> dict[str, Any]:
+        """What is to be kept of a setting that is not declared: nothing, unless this record keeps all."""
+        path = self.__dict__["_path"]
+        if not self.__dict__.get("_keeps_all"):
+            refuse(path, name, value, self._members)
+            return {}
+        former = self.__dict__["_values"].get(name)
+        if isinstance(former, Defaults):
+            former.update(mapping(f"{path}.{name}", value))
+            return {}
+        return {name: kept(path, name, value, self._members)}
 
     def _keep(self, clean: Mapping[str, Any]) -> None:
         """Every write of checked values passes here."""

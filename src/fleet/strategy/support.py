@@ -4,6 +4,9 @@
     strategy.hybrid_configs = {"mp_degree": 1}      changes nothing
     strategy.hybrid_configs = {"mp_degree": 2}      NotSupportedError, with what to do instead
 
+A strategy that keeps them all (`Record.keep_what_is_not_built`) takes other values of the same kind, and refuses them
+when it is used.
+
 `path` is that of the record whose setting it is: "strategy", or "strategy.hybrid_configs".
 """
 
@@ -29,6 +32,39 @@ def default_of(path: str, name: str, built: Iterable[str]) -> Any:
     return found.default if isinstance(found, NotBuilt) else Defaults(f"{path}.{name}")
 
 
+def groups_of(path: str) -> list[str]:
+    """The groups of a record of which nothing is built, or not everything."""
+    return [name for name, found in _below(path).items() if not isinstance(found, NotBuilt) and ANY not in found]
+
+
+def kept(path: str, name: str, value: object, built: Iterable[str]) -> Any:
+    """A value of a setting that is not built, to be refused later; StrategyError if it is of another kind."""
+    found = _find(path, name, built)
+    if not isinstance(found, NotBuilt):
+        refuse(path, name, value, built)
+        return default_of(path, name, built)
+    plain = tuple(value) if isinstance(value, list) else value
+    if not _is_of_kind(plain, found.default):
+        kind = "list" if isinstance(found.default, tuple) else type(found.default).__name__
+        raise StrategyError(f"{path}.{name} must be a {kind}, got {shown(value)}")
+    return plain
+
+
+def _is_of_kind(value: object, default: object) -> bool:
+    if default is None:
+        return isinstance(value, bool | int | float | str | tuple | None)
+    if isinstance(default, float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is type(default)
+
+
+def mapping(path: str, value: object) -> Mapping[str, Any]:
+    """A group as a dict; StrategyError for anything else."""
+    if not isinstance(value, Mapping):
+        raise StrategyError(f"{path} must be a dict of fields, got {shown(value)}")
+    return value
+
+
 def refuse(path: str, name: str, value: object, built: Iterable[str]) -> None:
     """NotSupportedError unless `value` is the default; of a group, unless all in it are."""
     found = _find(path, name, built)
@@ -36,11 +72,9 @@ def refuse(path: str, name: str, value: object, built: Iterable[str]) -> None:
         if not _is(value, found.default):
             default = shown(found.default)
             raise NotSupportedError(f"{path}.{name} is not built: {found.instead}; its default is {default}")
-    elif isinstance(value, Mapping):
-        for inner, one in value.items():
-            refuse(f"{path}.{name}", inner, one, ())
     else:
-        raise StrategyError(f"{path}.{name} must be a dict of fields, got {shown(value)}")
+        for inner, one in mapping(f"{path}.{name}", value).items():
+            refuse(f"{path}.{name}", inner, one, ())
 
 
 def _is(value: object, default: object) -> bool:
@@ -67,13 +101,15 @@ def _find(path: str, name: str, built: Iterable[str]) -> NotBuilt | Names:
 
 
 class Defaults(Mapping[str, Any]):
-    """A group of which nothing is built."""
+    """A group of which nothing is built; with `kept`, what it was given all the same."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, kept: dict[str, Any] | None = None) -> None:
         self.__dict__["_path"] = path
+        self.__dict__["_kept"] = kept
 
     def __getitem__(self, name: str) -> Any:
-        return default_of(self.__dict__["_path"], name, ())
+        found = self.__dict__["_kept"] or {}
+        return found[name] if name in found else default_of(self.__dict__["_path"], name, ())
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # copy and pickle ask for methods
@@ -90,11 +126,20 @@ class Defaults(Mapping[str, Any]):
         return repr(dict(self))
 
     def __setattr__(self, name: str, value: object) -> None:
-        refuse(self.__dict__["_path"], name, value, ())
+        self.update({name: value})
 
     __setitem__ = __setattr__
 
     def update(self, given: Mapping[str, Any]) -> None:
-        """The same as setting each."""
-        for name, value in given.items():
-            self[name] = value
+        """Set each, all or none."""
+        path, found = self.__dict__["_path"], self.__dict__["_kept"]
+        if found is None:
+            for name, value in given.items():
+                refuse(path, name, value, ())
+        else:
+            found.update({name: kept(path, name, value, ()) for name, value in given.items()})
+
+    def not_built(self) -> Iterator[tuple[str, str, Any]]:
+        """What was given: path, name, value."""
+        for name, value in (self.__dict__["_kept"] or {}).items():
+            yield self.__dict__["_path"], name, value

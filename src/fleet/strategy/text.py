@@ -24,18 +24,23 @@ BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 
 def write(record: Record, said: Sequence[Leaf], path: str | os.PathLike[str]) -> None:
     """Write some fields of a record, atomically; an error is one line that begins with the file's path."""
+    write_text(path, _document(_written(record, said)))
+
+
+def write_text(path: str | os.PathLike[str], document: str) -> None:
+    """Write a file atomically; an error is one line that begins with its path."""
     try:
-        _replace(Path(path), _written(record, said))
+        _replace(Path(path), document)
     except OSError as error:
         raise StrategyError(f"{os.fspath(path)} cannot be written: {error.strerror or error}") from None
 
 
-def _replace(target: Path, leaves: Sequence[Leaf]) -> None:
+def _replace(target: Path, document: str) -> None:
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(_document(leaves))
+            file.write(document)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, target)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fleet.errors import NotSupportedError, UsageError
+from fleet.errors import UsageError
 from fleet.static import layers
 from fleet.static.layers import norm
 from fleet.static.layers.io import fed
@@ -105,6 +105,11 @@ def test_norms_by_channel() -> None:
         lambda x, scale: functional.group_norm(x, 2) * scale.view(1, 4, 1, 1),
     )
     check(
+        lambda x: norm.group_norm(x, 2, data_layout="NHWC"),
+        {"x": IMAGE.transpose(0, 2, 3, 1)},
+        lambda x, scale, bias: functional.group_norm(x.movedim(3, 1), 2, scale, bias).movedim(1, 3),
+    )
+    check(
         norm.instance_norm,
         {"input": IMAGE},
         lambda x, scale, bias: functional.instance_norm(x, weight=scale, bias=bias),
@@ -134,6 +139,7 @@ def test_bad_input() -> None:
                 lambda: norm.layer_norm(x, scale=False, param_attr="w"),
                 "param_attr is given, but what it is for is switched",
             ),
+            (lambda: norm.group_norm(image, 3, data_layout="CN"), "data_layout must be NCHW or NHWC, got 'CN'"),
             (lambda: norm.group_norm(image, 3), "groups must divide the 4 channels of 'image', got 3"),
             (lambda: norm.instance_norm(x), r"input 'x' must be \[batch, channels, sizes...\]"),
             (lambda: layers.lrn(image, 4), "n must be odd and >= 1, got 4"),
@@ -141,5 +147,3 @@ def test_bad_input() -> None:
         for call, message in mistakes:
             with pytest.raises(UsageError, match=message):
                 call()
-        with pytest.raises(NotSupportedError, match="data_layout must be 'NCHW'"):
-            norm.group_norm(image, 2, data_layout="NHWC")

@@ -8,7 +8,15 @@ from fleet import api, env
 from fleet.errors import NotReadyError, RoleError, UsageError
 from fleet_paddle.imperative.state import chosen
 
-__all__ = ["get_device", "is_compiled_with_cuda", "set_device"]
+__all__ = [
+    "get_device",
+    "is_compiled_with_cuda",
+    "is_compiled_with_custom_device",
+    "is_compiled_with_npu",
+    "is_compiled_with_rocm",
+    "is_compiled_with_xpu",
+    "set_device",
+]
 
 
 def set_device(device: str) -> torch.device:
@@ -54,3 +62,24 @@ def current() -> torch.device:
 def is_compiled_with_cuda() -> bool:
     """Whether torch here could use a GPU of NVIDIA."""
     return bool(torch.backends.cuda.is_built())
+
+
+def is_compiled_with_rocm() -> bool:
+    """Whether torch here could use a GPU of AMD."""
+    return torch.version.hip is not None
+
+
+def is_compiled_with_xpu() -> bool:
+    """False: Kunlun's devices are not used here."""
+    return False
+
+
+def is_compiled_with_npu() -> bool:
+    """False: Ascend's devices are not used here."""
+    return False
+
+
+def is_compiled_with_custom_device(device_type: str) -> bool:
+    """False, whatever the type: devices of plugins are not used here."""
+    del device_type
+    return False

@@ -23,7 +23,42 @@ def find_method(variable: Variable, name: str) -> Any:
         return partial(_OWN[name], variable)
     if name == "T":
         return layers.transpose(variable, list(reversed(range(variable.ndim))))
+    if name == "type":
+        return variable.kind
+    if name == "desc":
+        return VarDescription(variable)
     return None
+
+
+class VarDescription:
+    """`variable.desc`: the same variable, whose facts are asked for by calls."""
+
+    def __init__(self, variable: Variable) -> None:
+        self._variable = variable
+
+    def name(self) -> str:
+        """Its name."""
+        return self._variable.name
+
+    def type(self) -> str:
+        """One of VarType: LOD_TENSOR, SELECTED_ROWS, ..."""
+        return self._variable.kind
+
+    def dtype(self) -> str:
+        """Its dtype, which is equal to one of VarType."""
+        return self._variable.dtype
+
+    def shape(self) -> list[int]:
+        """Its sizes."""
+        return list(self._variable.shape)
+
+    def persistable(self) -> bool:
+        """Whether its value is kept between steps."""
+        return self._variable.persistable
+
+    def lod_level(self) -> int:
+        """1 for a ragged variable, else 0."""
+        return self._variable.lod_level
 
 
 def _detach(x: Variable) -> Variable:

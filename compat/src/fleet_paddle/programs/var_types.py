@@ -6,6 +6,7 @@ import builtins
 from typing import Any
 
 from fleet.static.dtypes import DTYPES
+from fleet.static.kinds import ARRAY, ROWS, SCOPES, TENSOR
 
 
 class Dtype(str):
@@ -39,8 +40,17 @@ class VarType:
     BF16 = bfloat16
     FP32 = float32
     FP64 = float64
-    LOD_TENSOR = "tensor"
-    SELECTED_ROWS = "rows"
+    LOD_TENSOR = TENSOR
+    SELECTED_ROWS = ROWS
+    LOD_TENSOR_ARRAY = ARRAY
+    STEP_SCOPES = SCOPES
+    # Kinds that no variable has here; scripts name them to leave such variables out.
+    FEED_MINIBATCH = "feed_minibatch"
+    FETCH_LIST = "fetch_list"
+    LOD_RANK_TABLE = "lod_rank_table"
+    PLACE_LIST = "place_list"
+    RAW = "raw"
+    READER = "reader"
 
 
 class VarDesc:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
-from fleet.errors import NotSupportedError, UsageError
+from fleet.errors import UsageError
 from fleet.static import layers
 from fleet.static.layers import windows
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.ops.conv import is_channel_last
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import sizes
@@ -44,28 +46,67 @@ def _conv_of_variables(
     rank: int, x: Variable, weight: Variable, bias: Variable | None, stride: Any, padding: Any, *settings: Any
 ) -> Variable:
     dilation, groups, data_format, name = settings
-    type = f"conv{rank}d"
-    layer = function_builder(type, name)
+    if rank == 1:
+        window = (wide(stride, 1), wide(padding, 0), wide(dilation, 1))
+        made = _conv_of_variables(2, *_high(x, weight, data_format), bias, *window, groups, *_layout(data_format), name)
+        return _flat(made, data_format)
+    layer = function_builder(f"conv{rank}d", name)
     _, shape = windows.channels_and_sizes(layer, x, rank, data_format)
     kernel = list(layer.variable(weight, "weight").shape[2:])
-    way = padding.upper() if isinstance(padding, str) else padding
-    attrs = windows.window_attrs(layer, shape, kernel, (stride, way, dilation), int(groups), data_format)
+    attrs = windows.window_attrs(layer, shape, kernel, (stride, _word(padding), dilation), int(groups), data_format)
+    return _added(layer, f"conv{rank}d", x, weight, bias, attrs)
+
+
+def _transposed_of_variables(
+    rank: int, x: Variable, weight: Variable, bias: Variable | None, stride: Any, padding: Any, *settings: Any
+) -> Variable:
+    output_padding, dilation, groups, output_size, data_format, name = settings
+    if rank == 1:
+        window = (wide(stride, 1), wide(padding, 0), wide(output_padding, 0), wide(dilation, 1))
+        size = None if output_size is None else wide(output_size, 1)
+        both = _high(x, weight, data_format)
+        made = _transposed_of_variables(2, *both, bias, *window, groups, size, *_layout(data_format), name)
+        return _flat(made, data_format)
+    layer = function_builder(f"conv{rank}d_transpose", name)
+    _, shape = windows.channels_and_sizes(layer, x, rank, data_format)
+    kernel = list(layer.variable(weight, "weight").shape[2:])
+    attrs = windows.window_attrs(layer, shape, kernel, (stride, _word(padding), dilation), int(groups), data_format)
+    attrs["output_padding"] = each("output_padding", output_padding, rank)
+    if output_size is not None:
+        wanted = each(f"{layer.kind}: output_size", sizes(output_size), rank)
+        if -1 in shape:
+            raise layer.error(f"output_size needs an input of known sizes, got shape {list(x.shape)}; leave it out")
+        attrs["output_padding"] = windows.output_padding(layer, wanted, shape, kernel, attrs)
+    return _added(layer, f"conv{rank}d_transpose", x, weight, bias, attrs)
+
+
+def _word(padding: Any) -> Any:
+    return padding.upper() if isinstance(padding, str) else padding
+
+
+def _added(
+    layer: LayerBuilder, type: str, x: Variable, weight: Variable, bias: Variable | None, attrs: dict[str, Any]
+) -> Variable:
     out = layer.temporary(x.dtype)
     layer.op(type, {"Input": x, "Filter": weight}, {"Output": out}, attrs)
     if bias is None:
         return out
-    axis = out.ndim - 1 if is_channel_last(data_format) else 1
+    axis = out.ndim - 1 if is_channel_last(attrs["data_format"]) else 1
     return layer.apply("elementwise_add", {"X": out, "Y": bias}, {"axis": axis}, out.dtype)
 
 
-def _conv1d_of_variables(x: Variable, weight: Variable, bias: Variable | None, *settings: Any) -> Variable:
-    """That of images of height 1."""
-    stride, padding, dilation, groups, data_format, name = settings
-    if data_format != "NCL":
-        raise NotSupportedError(f"conv1d: data_format must be 'NCL' for a variable, got {data_format!r}; transpose it")
-    images, filters = layers.unsqueeze(x, [2]), layers.unsqueeze(weight, [2])
-    window = (wide(stride, 1), wide(padding, 0), wide(dilation, 1))
-    return layers.squeeze(_conv_of_variables(2, images, filters, bias, *window, groups, "NCHW", name), [2])
+def _high(x: Variable, weight: Variable, data_format: str) -> tuple[Variable, Variable]:
+    """Sequences and their filters as images of height 1."""
+    return layers.unsqueeze(x, [1 if is_last("conv1d", data_format, 1) else 2]), layers.unsqueeze(weight, [2])
+
+
+def _layout(data_format: str) -> tuple[str]:
+    return ("NHWC" if is_last("conv1d", data_format, 1) else "NCHW",)
+
+
+def _flat(image: Variable, data_format: str) -> Variable:
+    """The way back."""
+    return layers.squeeze(image, [1 if is_last("conv1d", data_format, 1) else 2])
 
 
 def _transposed(rank: int, x: T, weight: T, bias: T | None, stride: Any, padding: Any, *settings: Any) -> T:
@@ -73,8 +114,6 @@ def _transposed(rank: int, x: T, weight: T, bias: T | None, stride: Any, padding
     what = f"conv{rank}d_transpose"
     last = is_last(what, data_format, rank)
     image = to_first(x, last)
-    if isinstance(padding, str) and padding.upper() == "SAME":
-        raise NotSupportedError(f"{what}: padding 'SAME' is not built; give numbers")
     around = sides(what, padding, last, image.shape[2:], weight.shape[2:], stride, dilation)
     steps, rates, extra = (each(what, one, rank) for one in (stride, dilation, output_padding))
     if output_size is not None:
@@ -97,10 +136,14 @@ def _transposed(rank: int, x: T, weight: T, bias: T | None, stride: Any, padding
     return back(made, last)
 
 
-def _transposed_by_groups(rank: int, x: T, weight: T, bias: T | None, stride: Any, padding: Any, *settings: Any) -> T:
+def _by_groups(transposed: Callable[..., Any]) -> Callable[..., Any]:
     """The same with `groups` before `dilation`, as 2.0 has it for sequences and volumes."""
-    output_padding, groups, dilation, *others = settings
-    return _transposed(rank, x, weight, bias, stride, padding, output_padding, dilation, groups, *others)
+
+    def called(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, *settings: Any) -> Any:
+        output_padding, groups, dilation, *others = settings
+        return transposed(x, weight, bias, stride, padding, output_padding, dilation, groups, *others)
+
+    return called
 
 
 def _forward_row(rank: int) -> Function:
@@ -109,7 +152,7 @@ def _forward_row(rank: int) -> Function:
         f"data_format={FORMATS[rank][0]!r}, name)",
         f"A convolution of {KINDS[rank]}s; the filter is [out_channels, in_channels / groups, sizes...].",
         partial(_conv, rank),
-        _conv1d_of_variables if rank == 1 else partial(_conv_of_variables, rank),
+        partial(_conv_of_variables, rank),
         num_operands=2,
     )
 
@@ -124,8 +167,8 @@ def _transposed_row(rank: int) -> Function:
     Several output sizes have the same input size: `output_padding` says how many more there are than the fewest, or
     `output_size` says how many there are.
     """,
-        partial(_transposed if rank == 2 else _transposed_by_groups, rank),
-        None,
+        partial(_transposed, rank) if rank == 2 else _by_groups(partial(_transposed, rank)),
+        partial(_transposed_of_variables, rank) if rank == 2 else _by_groups(partial(_transposed_of_variables, rank)),
         num_operands=2,
     )
 

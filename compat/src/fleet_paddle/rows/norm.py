@@ -14,7 +14,7 @@ from fleet.static.layers.alike import add_batch_norm, add_layer_norm
 from fleet.static.variable import Variable
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.function_builder import function_builder
-from fleet_paddle.rows.window import Sizes, back, plain, to_first
+from fleet_paddle.rows.window import Sizes, back, to_first
 
 T = torch.Tensor
 
@@ -118,15 +118,48 @@ def _layer_norm_of_variables(
 def _instance_norm(
     x: T, mean: Any, var: Any, weight: T | None, bias: T | None, of_input: bool, _: float, eps: float, layout: str
 ) -> T:
-    if mean is not None or var is not None or not of_input:
-        raise NotSupportedError("instance_norm: statistics of the input alone are built; leave the running ones out")
+    _of_input_alone(mean, var, of_input)
     last = channels_are_last("instance_norm", layout, x.dim())
     return back(F.instance_norm(to_first(x, last), None, None, weight, bias, True, 0.0, eps), last)
 
 
-def _response_norm(x: T, size: int, alpha: float, beta: float, k: float, data_format: str) -> T:
-    last = channels_are_last("local_response_norm", data_format, x.dim())
-    return back(F.local_response_norm(to_first(plain(x), last).contiguous(), size, alpha, beta, k), last)
+def norm_of_channels(
+    type: str, x: Variable, weight: Any, bias: Any, epsilon: float, layout: str, groups: int | None = None
+) -> Variable:
+    """`group_norm` or `instance_norm` of a variable, wherever its channels are."""
+    layer = function_builder(type)
+    last, rank = channels_are_last(type, layout, layer.variable(x, "x").ndim), x.ndim
+    if rank == 2:
+        x = layers.unsqueeze(x, [2])
+    elif last:
+        x = layers.transpose(x, [0, rank - 1, *range(1, rank - 1)])
+    out = layer.temporary(x.dtype)
+    attrs = {"epsilon": float(epsilon), **({} if groups is None else {"groups": groups})}
+    layer.op(type, {"X": x, "Scale": weight, "Bias": bias}, {"Y": out}, attrs)
+    if rank == 2:
+        return layers.squeeze(out, [2])
+    return layers.transpose(out, [0, *range(2, rank), 1]) if last else out
+
+
+def _instance_norm_of_variables(
+    x: Variable,
+    mean: Any,
+    var: Any,
+    weight: Any,
+    bias: Any,
+    of_input: bool,
+    _: float,
+    eps: float,
+    layout: str,
+    *name: Any,
+) -> Variable:
+    _of_input_alone(mean, var, of_input)
+    return norm_of_channels("instance_norm", x, weight, bias, eps, layout)
+
+
+def _of_input_alone(mean: Any, var: Any, of_input: bool) -> None:
+    if mean is not None or var is not None or not of_input:
+        raise NotSupportedError("instance_norm: statistics of the input alone are built; leave the running ones out")
 
 
 FUNCTIONS = [
@@ -154,13 +187,6 @@ FUNCTIONS = [
         "momentum=0.9, eps=1e-05, data_format='NCHW', name)",
         "Each channel of each image with mean 0 and variance 1; nothing is kept, so `momentum` says nothing.",
         _instance_norm,
-        None,
-    ),
-    function(
-        "F.local_response_norm(x, size, alpha=0.0001, beta=0.75, k=1.0, data_format='NCHW', name)",
-        "x divided by (k + alpha * the mean square of `size` neighbouring channels) ** beta.",
-        _response_norm,
-        None,
-        "LocalResponseNorm",
+        _instance_norm_of_variables,
     ),
 ]

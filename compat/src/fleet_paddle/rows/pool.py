@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,8 @@ import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import NotSupportedError
 from fleet.static import layers
+from fleet.static.layers import windows
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 from fleet_paddle.rows import window
 from fleet_paddle.rows.function import Function, function
@@ -74,65 +75,86 @@ def _means(rank: int, x: T, output_size: Any, data_format: str = "NCL") -> T:
     return back(_MEANS[rank](to_first(x, last), output_size), last)
 
 
-def _no_mask(what: str, return_mask: bool) -> None:
-    if return_mask:
-        raise NotSupportedError(f"{what}: return_mask must be False for a variable; the places are not given out")
-
-
 def _pooled(
-    x: Variable, kernel: Any, kind: str, stride: Any, padding: Any, ceil_mode: bool, exclusive: bool, more: Any
-) -> Variable:
-    """`pool2d`, or of a sequence that of images of height 1; `more` are a name and perhaps a format."""
-    *data_format, name = more
+    rank: int, x: Variable, way: str, sizes: tuple[Any, Any, Any], ceil: bool, exclusive: bool, layout: str, name: Any
+) -> tuple[Variable, Variable | None]:
+    """(the pool, where each greatest value was); of a sequence those of images of height 1."""
+    kernel, stride, padding = sizes
     step = kernel if stride is None else stride
-    settings = {"ceil_mode": ceil_mode, "exclusive": exclusive, "name": name}
-    if not data_format:
-        sizes = (wide(kernel, 1), kind, wide(step, 1), _way(wide(padding, 0)))
-        return layers.squeeze(layers.pool2d(layers.unsqueeze(x, [2]), *sizes, **settings), [2])
-    return layers.pool2d(x, kernel, kind, step, _way(padding), **settings, data_format=data_format[0])
-
-
-def _way(padding: Any) -> Any:
-    return padding.upper() if isinstance(padding, str) else padding
+    if rank == 1:
+        high = (wide(kernel, 1), wide(step, 1), wide(padding, 0))
+        out, mask = _pooled(2, layers.unsqueeze(x, [2]), way, high, ceil, exclusive, "NCHW", name)
+        return layers.squeeze(out, [2]), None if mask is None else layers.squeeze(mask, [2])
+    layer = LayerBuilder(f"pool{rank}d", name)
+    _, given = windows.channels_and_sizes(layer, x, rank, layout)
+    sides = windows.each(layer, kernel, rank, "kernel_size", 1)
+    steps = windows.each(layer, step, rank, "stride", 1)
+    word = padding.upper() if isinstance(padding, str) else padding
+    attrs = {
+        "ksize": sides,
+        "strides": steps,
+        **windows.padding_attrs(layer, word, given, sides, steps, [1] * rank, layout),
+        "ceil_mode": bool(ceil),
+        "exclusive": bool(exclusive),
+        "data_format": layout,
+    }
+    return windows.add_pool(layer, f"pool{rank}d", x, way, attrs)
 
 
 def _max_of_variables(
-    x: Variable, kernel: Any, stride: Any, padding: Any, mask: bool, ceil: bool, *more: Any
+    rank: int, x: Variable, kernel: Any, stride: Any, padding: Any, wants_mask: bool, ceil: bool, *more: Any
+) -> Any:
+    layout, name = more if rank > 1 else ("NCL", *more)
+    if wants_mask and (layout.endswith("C") or not isinstance(padding, int)):
+        raise NotSupportedError(
+            f"max_pool{rank}d: return_mask needs channels before sizes and one number for padding; pad the input"
+        )
+    out, mask = _pooled(rank, x, "max", (kernel, stride, padding), ceil, True, layout, name)
+    return (out, mask) if wants_mask else out
+
+
+def _mean_of_variables(
+    rank: int, x: Variable, kernel: Any, stride: Any, padding: Any, ceil: bool, exclusive: bool, *more: Any
 ) -> Variable:
-    _no_mask("max_pool", mask)
-    return _pooled(x, kernel, "max", stride, padding, ceil, True, more)
+    divisor, layout, name = more
+    made = _pooled(rank, x, "avg", (kernel, stride, padding), ceil, exclusive and divisor is None, layout, name)[0]
+    if divisor is None:
+        return made
+    return layers.scale(made, math.prod(window.each("kernel_size", kernel, rank)) / float(divisor))
 
 
 def _mean1d_of_variables(
     x: Variable, kernel: Any, stride: Any, padding: Any, exclusive: bool, ceil: bool, name: str | None
 ) -> Variable:
-    return _pooled(x, kernel, "avg", stride, padding, ceil, exclusive, (name,))
+    return _mean_of_variables(1, x, kernel, stride, padding, ceil, exclusive, None, "NCL", name)
 
 
-def _mean2d_of_variables(
-    x: Variable, kernel: Any, stride: Any, padding: Any, ceil: bool, exclusive: bool, divisor: Any, *more: Any
-) -> Variable:
-    if divisor is not None:
-        raise NotSupportedError("avg_pool2d: divisor_override must be left out for a variable; scale the result")
-    return _pooled(x, kernel, "avg", stride, padding, ceil, exclusive, more)
+def _adaptive(rank: int, x: Variable, output_size: Any, way: str, layout: str, name: str | None) -> Any:
+    """(the pool, where each greatest value was) with as many windows as are wanted."""
+    last = is_last(f"adaptive_{way}_pool{rank}d", layout, rank)
+    if last:
+        x = layers.transpose(x, [0, x.ndim - 1, *range(1, x.ndim - 1)])
+    wanted = [output_size] * rank if output_size is None or isinstance(output_size, int) else list(output_size)
+    shape = [size if one is None else one for one, size in zip(wanted, x.shape[2:], strict=True)]
+    if rank == 1:
+        x, shape = layers.unsqueeze(x, [2]), [1, *shape]
+    made = windows.add_pool(
+        LayerBuilder(f"adaptive_pool{rank}d", name), f"pool{max(rank, 2)}d", x, way, {"ksize": shape, "adaptive": True}
+    )
+    if rank == 1:
+        made = (layers.squeeze(made[0], [2]), None if made[1] is None else layers.squeeze(made[1], [2]))
+    return (layers.transpose(made[0], [0, *range(2, rank + 2), 1]), None) if last else made
 
 
-def _adaptive(x: Variable, output_size: Any, kind: str, data_format: str, name: str | None) -> Variable:
-    if data_format != "NCHW":
-        raise NotSupportedError(
-            f"adaptive_{kind}_pool2d: data_format must be 'NCHW', got {data_format!r}; transpose it"
-        )
-    wanted = [output_size] * 2 if output_size is None or isinstance(output_size, int) else list(output_size)
-    shape = [size if one is None else one for one, size in zip(wanted, x.shape[2:], strict=False)]
-    return layers.adaptive_pool2d(x, shape, kind, name=name)
+def _means_of_variables(rank: int, x: Variable, output_size: Any, *more: Any) -> Variable:
+    layout, name = more if rank > 1 else ("NCL", *more)
+    made: Variable = _adaptive(rank, x, output_size, "avg", layout, name)[0]
+    return made
 
 
-def _largest_of_variables(x: Variable, output_size: Any, return_mask: bool, name: str | None) -> Variable:
-    _no_mask("adaptive_max_pool2d", return_mask)
-    return _adaptive(x, output_size, "max", "NCHW", name)
-
-
-_OF_VARIABLES: dict[int, Callable[..., Variable]] = {1: _mean1d_of_variables, 2: _mean2d_of_variables}
+def _largest_of_variables(rank: int, x: Variable, output_size: Any, wants_mask: bool, name: str | None) -> Any:
+    made = _adaptive(rank, x, output_size, "max", window.FORMATS[rank][0], name)
+    return made if wants_mask else made[0]
 
 
 def _rows(rank: int) -> list[Function]:
@@ -147,28 +169,28 @@ def _rows(rank: int) -> list[Function]:
             f"F.max_pool{rank}d({given}, return_mask=False, ceil_mode=False, {layout}name)",
             f"The greatest value of each window of {kind}s; with `return_mask` also where it was.",
             partial(_max, rank),
-            None if rank == 3 else _max_of_variables,
+            partial(_max_of_variables, rank),
             f"MaxPool{rank}D",
         ),
         function(
             f"F.avg_pool{rank}d({given}, {how}{layout}name)",
             f"The mean of each window of {kind}s; with `exclusive` zeros of the padding do not count.",
             _mean1d if rank == 1 else partial(_mean, rank),
-            _OF_VARIABLES.get(rank),
+            _mean1d_of_variables if rank == 1 else partial(_mean_of_variables, rank),
             f"AvgPool{rank}D",
         ),
         function(
             f"F.adaptive_avg_pool{rank}d(x, output_size, {layout}name)",
             f"The means of as many windows of {kind}s as `output_size` says; None is the size that it has.",
             partial(_means, rank),
-            (lambda x, size, layout, name: _adaptive(x, size, "avg", layout, name)) if rank == 2 else None,
+            partial(_means_of_variables, rank),
             f"AdaptiveAvgPool{rank}D",
         ),
         function(
             f"F.adaptive_max_pool{rank}d(x, output_size, return_mask=False, name)",
             f"The greatest values of as many windows of {kind}s as `output_size` says; `return_mask` adds places.",
             _LARGEST[rank],
-            _largest_of_variables if rank == 2 else None,
+            partial(_largest_of_variables, rank),
             f"AdaptiveMaxPool{rank}D",
         ),
     ]

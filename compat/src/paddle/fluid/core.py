@@ -13,9 +13,16 @@ alias(
     renamed={
         "Tensor": "fleet_paddle.programs.lod:LoDTensor",
         "VarBase": "fleet_paddle.imperative:Tensor",
+        "_cuda_synchronize": "torch.cuda:synchronize",
         "get_cuda_device_count": "torch.cuda:device_count",
     },
     refused={
+        "Dataset": "use fluid.DatasetFactory().create_dataset('InMemoryDataset') or ('QueueDataset')",
+        "DistCommunicator": "use fluid.communicator.Communicator",
+        "Executor": "use fluid.Executor",
+        "NaiveExecutor": "use fluid.io.load_inference_model and fluid.Executor",
+        "OpDesc": "an operator is plain data: program.global_block().ops[0], with type, input() and attr()",
+        "ParallelExecutor": "use fluid.CompiledProgram(program).with_data_parallel()",
         "ProgramDesc": "a program is plain data: Program, with to_json() and from_json()",
         "get_all_op_names": "use fleet.static.ops.known",
         "ops": "use fluid.layers",

@@ -6,7 +6,7 @@ alias(
     __name__,
     {"fleet.data": "DatasetFactory InMemoryDataset QueueDataset"},
     refused={
-        "BoxPSDataset": "use InMemoryDataset",
-        "FileInstantDataset": "use QueueDataset",
+        "BoxPSDataset": "it fills the GPU servers of BoxPS, a library that is not public; use InMemoryDataset",
+        "FileInstantDataset": "its files are binary, of a form that no tool here writes; use QueueDataset",
     },
 )

@@ -4,7 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.optimizer": "*"},
-    parts="lr",
+    {"fleet_paddle.optimizer": "*", "fleet_paddle.imperative.optimizer": "Optimizer"},
+    parts="lr optimizer",
     refused={"Adadelta": "use RMSProp", "LBFGS": "use torch.optim.LBFGS"},
 )

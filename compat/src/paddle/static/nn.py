@@ -6,9 +6,7 @@ alias(
     __name__,
     {"fleet_paddle.programs.nn": "*"},
     refused={
-        "conv3d_transpose": "use conv2d_transpose",
         "deform_conv2d": "use conv2d",
         "multi_box_head": "use conv2d",
-        "spectral_norm": "use layer_norm",
     },
 )

@@ -5,7 +5,12 @@ from paddle._alias import alias
 alias(
     __name__,
     {"fleet_paddle.reader": "batch"},
-    renamed={"dataset": "paddle.dataset", "reader": "paddle.reader", "minibatch": "paddle.reader"},
+    renamed={
+        "dataset": "paddle.dataset",
+        "minibatch": "paddle.reader",
+        "plot": "paddle.utils.plot",
+        "reader": "paddle.reader",
+    },
     refused=dict.fromkeys(
         (
             "activation",

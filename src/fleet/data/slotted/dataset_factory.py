@@ -9,6 +9,11 @@ from fleet.data.slotted.dataset_memory import InMemoryDataset
 from fleet.data.slotted.dataset_queue import QueueDataset
 from fleet.errors import NotSupportedError, UsageError
 
+_NOT_BUILT = {
+    "FileInstantDataset": ("its files are binary, of a form that no tool here writes", "QueueDataset"),
+    "BoxPSDataset": ("it fills GPU servers of a library that is not public", "InMemoryDataset"),
+}
+
 
 class DatasetFactory:
     """Makes datasets by name, as scripts of the first generation do.
@@ -21,8 +26,9 @@ class DatasetFactory:
 
     def create_dataset(self, datafeed_class: str = "QueueDataset") -> Dataset:
         """A new dataset."""
-        if datafeed_class in ("FileInstantDataset", "BoxPSDataset"):
-            raise NotSupportedError(f"{datafeed_class} is not built; use QueueDataset or InMemoryDataset")
+        if datafeed_class in _NOT_BUILT:
+            reason, instead = _NOT_BUILT[datafeed_class]
+            raise NotSupportedError(f"{datafeed_class} is not built: {reason}; use {instead}")
         if datafeed_class not in self._kinds:
             raise UsageError(f"there is no dataset {datafeed_class!r}; there are {', '.join(self._kinds)}")
         return self._kinds[datafeed_class]()

@@ -34,7 +34,7 @@ def _convolution(type: str, rank: int, layout: str) -> Callable[..., Variable]:
     ) -> Variable:
         """A convolution. As many `groups` as channels make it a depthwise one.
 
-        `padding` is "SAME", "VALID", a number, or one for each dimension; as many zeros come before as after.
+        `padding` is "SAME", "VALID", a number, one for each dimension, or two: zeros before and after.
         """
         layer = LayerBuilder(type, name)
         channels, sizes = channels_and_sizes(layer, input, rank, data_format)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from fleet.errors import NotSupportedError
 from fleet.static.attr import ParamAttr
 from fleet.static.initializer import Constant
 from fleet.static.layers.alike import add_batch_norm, add_layer_norm
 from fleet.static.layers.helper import LayerBuilder
+from fleet.static.layers.table import transpose
 from fleet.static.variable import Variable
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm"]
@@ -98,10 +98,13 @@ def group_norm(
 ) -> Variable:
     """Each group of channels of an example with mean 0 and variance 1, then a trained scale and bias by channel."""
     layer = LayerBuilder("group_norm", name)
-    if data_layout != "NCHW":
-        raise NotSupportedError(f"group_norm: data_layout must be 'NCHW', got {data_layout!r}; transpose the input")
+    if data_layout not in ("NCHW", "NHWC"):
+        raise layer.error(f"data_layout must be NCHW or NHWC, got {data_layout!r}")
     attrs = {"groups": groups, "epsilon": float(epsilon)}
-    return layer.activate(_by_channel(layer, "group_norm", input, param_attr, bias_attr, attrs), act)
+    rank, last = layer.variable(input).ndim, data_layout == "NHWC"
+    image = transpose(input, [0, rank - 1, *range(1, rank - 1)]) if last else input
+    out = _by_channel(layer, "group_norm", image, param_attr, bias_attr, attrs)
+    return layer.activate(transpose(out, [0, *range(2, rank), 1]) if last else out, act)
 
 
 def instance_norm(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleet.errors import NotSupportedError
 from fleet.static.dtypes import FLOATS
 from fleet.static.initializer import Initializer
 from fleet.static.layers.helper import LayerBuilder
 from fleet.static.ops.conv import is_channel_last
+from fleet.static.ops.sides import SAME, one_for_each_stride, pairs_of, written
 from fleet.static.variable import Variable
 
 Sizes = int | Sequence[int]
@@ -54,38 +54,32 @@ def each(layer: LayerBuilder, value: Any, rank: int, what: str, least: int) -> l
     return several
 
 
-def paddings(
+def padding_attrs(
     layer: LayerBuilder,
     padding: Any,
     sizes: Sequence[int],
     kernel: Sequence[int],
     strides: Sequence[int],
     dilations: Sequence[int],
-) -> list[int]:
-    """Zeros before and after each dimension."""
+    layout: str,
+) -> dict[str, Any]:
+    """Padding as users give it: "SAME", "VALID", a number, one for each dimension, two for each, or pairs of all."""
     rank = len(kernel)
-    if padding == "VALID":
-        return [0] * rank
-    if padding == "SAME":
-        totals = []
-        for size, side, step, rate in zip(sizes, kernel, strides, dilations, strict=True):
-            if size < 0 and step > 1:
-                raise layer.error("padding 'SAME' with a stride needs an input of known sizes; give numbers")
-            reach = rate * (side - 1) + 1
-            totals.append(reach - 1 if step == 1 else max((-(-size // step) - 1) * step + reach - size, 0))
-        if any(total % 2 for total in totals):
-            raise NotSupportedError(
-                f"{layer.kind}: padding 'SAME' would be one-sided here, {totals} zeros; pad the input"
-            )
-        return [total // 2 for total in totals]
-    if isinstance(padding, list | tuple) and len(padding) == 2 * rank:
-        befores, afters = list(padding[::2]), list(padding[1::2])
-        if befores != afters:
-            raise NotSupportedError(
-                f"{layer.kind}: padding must be the same on both sides, got {padding}; pad the input"
-            )
-        padding = befores
-    return each(layer, padding, rank, "padding", 0)
+    if isinstance(padding, str):
+        if padding not in ("VALID", SAME):
+            raise layer.error(f"padding must be 'SAME', 'VALID' or numbers, got {padding!r}")
+        if padding == "VALID":
+            return {"paddings": [0] * rank}
+        if any(size < 0 and step > 1 for size, step in zip(sizes, strides, strict=True)):
+            return {"paddings": [0] * rank, "padding_algorithm": SAME}  # which a batch decides
+        return {"paddings": written(one_for_each_stride(sizes, kernel, strides, dilations))}
+    given = list(padding) if isinstance(padding, list | tuple) else [padding]
+    if len(given) == rank + 2 and all(isinstance(one, list | tuple) and len(one) == 2 for one in given):
+        inner = given[1:-1] if is_channel_last(layout) else given[2:]
+        given = [number for pair in inner for number in pair]
+    if len(given) == 2 * rank:
+        return {"paddings": written(pairs_of(each(layer, given, 2 * rank, "padding", 0), rank))}
+    return {"paddings": each(layer, padding, rank, "padding", 0)}
 
 
 def window_attrs(
@@ -102,7 +96,7 @@ def window_attrs(
     strides, dilations = each(layer, stride, rank, "stride", 1), each(layer, dilation, rank, "dilation", 1)
     return {
         "strides": strides,
-        "paddings": paddings(layer, padding, sizes, kernel, strides, dilations),
+        **padding_attrs(layer, padding, sizes, kernel, strides, dilations, layout),
         "dilations": dilations,
         "groups": groups,
         "data_format": layout,
@@ -126,3 +120,34 @@ def finish(
     layer.op(type, {"Input": input, "Filter": weight}, {"Output": out}, attrs)
     axis = out.ndim - 1 if is_channel_last(attrs["data_format"]) else 1
     return layer.activate(layer.biased(out, attr[1], num_filters, axis), act)
+
+
+def without_reach(sizes: Sequence[int], attrs: Mapping[str, Any]) -> list[int]:
+    """The sizes that filters without any reach would give."""
+    pairs = pairs_of(attrs["paddings"], len(sizes))
+    return [(size - 1) * step - sum(pair) for size, step, pair in zip(sizes, attrs["strides"], pairs, strict=True)]
+
+
+def output_padding(
+    layer: LayerBuilder, wanted: Sequence[int], sizes: Sequence[int], kernel: Sequence[int], attrs: Mapping[str, Any]
+) -> list[int]:
+    """What is wanted beyond the least size that the filters reach; less than a stride."""
+    reaches = zip(without_reach(sizes, attrs), attrs["dilations"], kernel, strict=True)
+    least = [begin + rate * (side - 1) + 1 for begin, rate, side in reaches]
+    extra = [out - low for out, low in zip(wanted, least, strict=True)]
+    if any(not 0 <= more < step for more, step in zip(extra, attrs["strides"], strict=True)):
+        most = [low + step - 1 for low, step in zip(least, attrs["strides"], strict=True)]
+        raise layer.error(f"output_size must be from {least} to {most}, got {list(wanted)}")
+    return extra
+
+
+def add_pool(
+    layer: LayerBuilder, type: str, input: Variable, way: str, attrs: dict[str, Any]
+) -> tuple[Variable, Variable | None]:
+    """Add the operator; its result and, of "max", where each greatest value was: the gradient goes there."""
+    if way not in ("max", "avg"):
+        raise layer.error(f"pool_type must be 'max' or 'avg', got {way!r}")
+    out = layer.temporary(input.dtype)
+    mask = layer.temporary("int64", stop_gradient=True) if way == "max" else None
+    layer.op(type, {"X": input}, {"Out": out, "Mask": mask}, {"pooling_type": way, **attrs})
+    return out, mask

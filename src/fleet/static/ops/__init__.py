@@ -123,6 +123,9 @@ from fleet.static.ops import (
     shaping as shaping,
 )
 from fleet.static.ops import (
+    sides as sides,
+)
+from fleet.static.ops import (
     sizes as sizes,
 )
 from fleet.static.ops import (

@@ -47,6 +47,7 @@ def _infer(infer: Infer) -> None:
 def _batch_norm(op: Operator, lowering: Lowering) -> Kernel:
     epsilon, share = op.attr("epsilon"), 1.0 - op.attr("momentum")
     is_last, writes = _is_last(op, lowering, "X"), bool(op.output("MeanOut"))
+    of_batch_in = _native if lowering.is_handed_on else _as_torch
 
     def kept(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> Any:
         given = x.movedim(-1, 1) if is_last else x
@@ -56,7 +57,7 @@ def _batch_norm(op: Operator, lowering: Lowering) -> Kernel:
     def trained(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> Any:
         given = x.movedim(-1, 1) if is_last else x
         of_batch, var_of_batch = torch.zeros_like(mean), torch.zeros_like(var)
-        y, saved_mean, inverse = _aten.native_batch_norm(given, scale, bias, of_batch, var_of_batch, True, 1.0, epsilon)
+        y, saved_mean, inverse = of_batch_in(given, scale, bias, of_batch, var_of_batch, epsilon)
         if writes:
             # torch gives the unbiased variance; what is kept is the biased one.
             count = x.numel() // mean.numel()
@@ -88,6 +89,26 @@ def _batch_norm_grad(op: Operator, lowering: Lowering) -> Kernel:
     return gradient
 
 
+def _native(
+    x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor, mean: torch.Tensor, var: torch.Tensor, epsilon: float
+) -> Any:
+    return _aten.native_batch_norm(x, scale, bias, mean, var, True, 1.0, epsilon)
+
+
+def _as_torch(
+    x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor, mean: torch.Tensor, var: torch.Tensor, epsilon: float
+) -> Any:
+    """By the library that torch's own layer takes, as cuDNN on a GPU, which is quicker where channels come last."""
+    if x.device.type != "cuda":
+        return _native(x, scale, bias, mean, var, epsilon)
+    uses_cudnn = torch.backends.cudnn.enabled
+    y, saved_mean, inverse, *noted = _aten._batch_norm_impl_index(
+        x, scale, bias, mean, var, True, 1.0, epsilon, uses_cudnn
+    )
+    inverse.noted_for_backward = noted  # no variable of the program; without it the gradient is torch's own
+    return y, saved_mean, inverse
+
+
 def _of_batch(
     x: torch.Tensor,
     scale: torch.Tensor,
@@ -97,6 +118,12 @@ def _of_batch(
     epsilon: float,
     wanted: list[bool],
 ) -> Any:
+    noted = getattr(inverse, "noted_for_backward", None)
+    if noted is not None:
+        reserve, library = noted
+        return _aten._batch_norm_impl_index_backward(
+            library, x, grad, scale, None, None, mean, inverse, True, epsilon, wanted, reserve
+        )
     return _aten.native_batch_norm_backward(grad, x, scale, None, None, mean, inverse, True, epsilon, wanted)
 
 

@@ -9,10 +9,21 @@ import torch
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
+from fleet.static.ops.sides import (
+    ATTRS,
+    check_paddings,
+    cropped,
+    even,
+    finding,
+    is_same,
+    one_for_each_stride,
+    pairs_of,
+    wider,
+)
 from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
 
 _aten = torch.ops.aten
-_RANKS = {"conv2d": 2, "conv3d": 3, "conv2d_transpose": 2}
+_RANKS = {"conv2d": 2, "conv3d": 3, "conv2d_transpose": 2, "conv3d_transpose": 3}
 
 
 def is_channel_last(data_format: str) -> bool:
@@ -51,19 +62,25 @@ def _infer(infer: Infer) -> None:
             f"Input {x.name!r} of shape {list(x.shape)} has {channels} channels, Filter {weight.name!r} of shape "
             f"{list(weight.shape)} with {groups} groups takes {wanted}"
         )
-    lists = [infer.attr(name) for name in ("strides", "paddings", "dilations")]
-    if any(len(values) != rank for values in lists):
-        raise infer.fail(f"strides, paddings and dilations must have {rank} numbers each, got {lists}")
+    check_paddings(infer, rank)
+    strides, dilations = infer.attr("strides"), infer.attr("dilations")
+    if len(strides) != rank or len(dilations) != rank:
+        raise infer.fail(f"strides and dilations must have {rank} numbers each, got {strides} and {dilations}")
+    pairs = pairs_of(infer.attr("paddings"), rank)
+    if is_same(infer.op):
+        pairs = one_for_each_stride(sizes, weight.shape[2:], strides, dilations)
     extra = infer.attr("output_padding") if is_transposed else [0] * rank
     out = []
-    for size, kernel, stride, padding, dilation, more in zip(sizes, weight.shape[2:], *lists, extra, strict=True):
+    for size, kernel, stride, pair, dilation, more in zip(
+        sizes, weight.shape[2:], strides, pairs, dilations, extra, strict=True
+    ):
         reach = dilation * (kernel - 1) + 1
         if size < 0:
             out.append(-1)
         elif is_transposed:
-            out.append((size - 1) * stride - 2 * padding + reach + more)
+            out.append((size - 1) * stride - sum(pair) + reach + more)
         else:
-            out.append((size + 2 * padding - reach) // stride + 1)
+            out.append((size + sum(pair) - reach) // stride + 1)
         if size >= 0 and out[-1] < 1:
             raise infer.fail(
                 f"Input {x.name!r} of shape {list(x.shape)} is smaller than the filter, {list(weight.shape)}"
@@ -74,28 +91,51 @@ def _infer(infer: Infer) -> None:
 
 
 def _settings(op: Operator) -> tuple[Any, ...]:
-    """What aten takes after the weight and the bias."""
+    """What aten takes after the weight and the bias; without padding where that is uneven."""
     type = op.type.removesuffix("_grad")
-    is_transposed = type.endswith("_transpose")
-    extra = op.attr("output_padding") if is_transposed else [0] * _RANKS[type]
-    return op.attr("strides"), op.attr("paddings"), op.attr("dilations"), is_transposed, extra, op.attr("groups")
+    rank, is_transposed = _RANKS[type], type.endswith("_transpose")
+    extra = op.attr("output_padding") if is_transposed else [0] * rank
+    pads = even(op, rank) or [0] * rank
+    return op.attr("strides"), pads, op.attr("dilations"), is_transposed, extra, op.attr("groups")
 
 
 def _make(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     settings, rank = _settings(op), _RANKS[op.type]
+    kernel = _plain(settings) if even(op, rank) is not None else _uneven(op, settings, rank)
     if not is_channel_last(op.attr("data_format")):
-        return lambda x, weight: torch.convolution(x, weight, None, *settings)
+        return kernel
     first, last = _to_first(rank), _to_last(rank)
-    return lambda x, weight: torch.convolution(x.permute(first), weight, None, *settings).permute(last)
+    return lambda x, weight: kernel(x.permute(first), weight).permute(last)
+
+
+def _plain(settings: tuple[Any, ...]) -> Kernel:
+    return lambda x, weight: torch.convolution(x, weight, None, *settings)
+
+
+def _uneven(op: Operator, settings: tuple[Any, ...], rank: int) -> Kernel:
+    """Zeros come before a convolution, and after a transposed one values go."""
+    plain, pairs = _plain(settings), finding(op, rank)
+    if op.type.endswith("_transpose"):
+        return lambda x, weight: cropped(plain(x, weight), pairs(x, weight.shape[2:]))
+    return lambda x, weight: plain(wider(x, pairs(x, weight.shape[2:])), weight)
 
 
 def _make_gradient(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    settings, rank = _settings(op), _RANKS[op.type.removesuffix("_grad")]
+    type = op.type.removesuffix("_grad")
+    settings, rank = _settings(op), _RANKS[type]
     wants_x, wants_weight = bool(op.output("Input@GRAD")), bool(op.output("Filter@GRAD"))
     mask = [wants_x, wants_weight, False]
+    is_even, pairs, is_transposed = even(op, rank) is not None, finding(op, rank), type.endswith("_transpose")
 
     def gradient(x: torch.Tensor, weight: torch.Tensor, grad: torch.Tensor) -> Any:
+        around = [] if is_even else pairs(x, weight.shape[2:])
+        if around and is_transposed:
+            grad = wider(grad, around)
+        elif around:
+            x = wider(x, around)
         of_x, of_weight, _ = _aten.convolution_backward(grad, x, weight, None, *settings, mask)
+        if around and wants_x and not is_transposed:
+            of_x = cropped(of_x, around)
         return (of_x, of_weight) if wants_x and wants_weight else of_x if wants_x else of_weight
 
     if not is_channel_last(op.attr("data_format")):
@@ -117,6 +157,7 @@ for _type, _rank in _RANKS.items():
         "paddings": [0] * _rank,
         "dilations": [1] * _rank,
         "groups": 1,
+        **ATTRS,
         "data_format": "NCHW" if _rank == 2 else "NCDHW",
         **({"output_padding": [0] * _rank} if _type.endswith("_transpose") else {}),
     }

@@ -110,6 +110,7 @@ def _group_norm(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     groups, epsilon = op.attr("groups"), op.attr("epsilon")
 
     def group_norm(x: torch.Tensor, *given: torch.Tensor) -> torch.Tensor:
+        x = x.contiguous()  # torch's gradient of the scale alone breaks down where channels lie last in memory
         if len(given) != 1:
             return functional.group_norm(x, groups, *_pair(op, given, (-1,)), epsilon)
         plain = functional.group_norm(

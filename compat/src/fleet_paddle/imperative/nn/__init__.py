@@ -32,7 +32,7 @@ from fleet_paddle.imperative.nn.conv import *
 from fleet_paddle.imperative.nn.distance import *
 from fleet_paddle.imperative.nn.dropout import *
 from fleet_paddle.imperative.nn.image import *
-from fleet_paddle.imperative.nn.layer import Flatten, Identity, Layer, LayerList, ParameterList, Sequential
+from fleet_paddle.imperative.nn.layer import Flatten, Identity, Layer, LayerDict, LayerList, ParameterList, Sequential
 from fleet_paddle.imperative.nn.loss_special import *
 from fleet_paddle.imperative.nn.norm import *
 from fleet_paddle.imperative.nn.recurrent import *
@@ -47,6 +47,7 @@ __all__ = [
     "Flatten",
     "Identity",
     "Layer",
+    "LayerDict",
     "LayerList",
     "ParameterList",
     "Sequential",

@@ -9,23 +9,22 @@ import torch
 import torch.nn.functional as plain_F  # noqa: N812 - ours is called F
 
 from fleet.errors import UsageError
+from fleet.static import layers
+from fleet.static.variable import Variable
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.of_tensors import refuse_programs
 from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.nn.weighted import Linear
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
+from fleet_paddle.programs import attention
 
 __all__ = ["MultiHeadAttention"]
-
-_FAR_BELOW = 1e9
-"""What is taken from the score of a place that a mask of bools or ints leaves out."""
 
 
 class Cache(NamedTuple):
     """Keys and values of the places so far, [batch, heads, places, size]; each call adds its own."""
 
-    k: Tensor
-    v: Tensor
+    k: Any
+    v: Any
 
 
 class StaticCache(NamedTuple):
@@ -39,7 +38,7 @@ def added(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
     """A mask as what is added to scores: floats as they are; of bools and ints, False and 0 leave a place out."""
     if mask is None or mask.is_floating_point():
         return mask if mask is None else mask.to(dtype)
-    return (mask.to(dtype) - 1.0) * _FAR_BELOW
+    return (mask.to(dtype) - 1.0) * attention.FAR_BELOW
 
 
 class MultiHeadAttention(TakingLayer):
@@ -55,7 +54,6 @@ class MultiHeadAttention(TakingLayer):
     )
 
     def make_of(self, given: Any) -> None:
-        refuse_programs(self)
         width, heads, attrs = given.embed_dim, given.num_heads, (given.weight_attr, given.bias_attr)
         if width < 1 or heads < 1 or width % heads:
             raise UsageError(f"MultiHeadAttention: num_heads must divide embed_dim, got {heads} and {width}")
@@ -76,8 +74,17 @@ class MultiHeadAttention(TakingLayer):
         else:
             keys, values = self.compute_kv(key, value)
         if isinstance(cache, Cache):
-            keys, values = (as_paddle(torch.cat(pair, 2)) for pair in zip(cache, (keys, values), strict=True))
+            keys, values = (_longer(*pair) for pair in zip(cache, (keys, values), strict=True))
             cache = Cache(keys, values)
+        if isinstance(query, Variable):
+            seen, weights = self._of_variables(queries, keys, values, attn_mask)
+        else:
+            seen, weights = self._of_tensors(queries, keys, values, attn_mask)
+        made = [self.out_proj(seen)]
+        made += [one for one in (weights, cache) if one is not None]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _of_tensors(self, queries: Any, keys: Any, values: Any, attn_mask: Any) -> tuple[Any, Any]:
         mask = added(attn_mask, queries.dtype)
         weights = None
         if self.need_weights:
@@ -88,15 +95,19 @@ class MultiHeadAttention(TakingLayer):
         else:
             probability = self.dropout if self.training else 0.0
             seen = plain_F.scaled_dot_product_attention(queries, keys, values, mask, probability)
-        made = [self.out_proj(torch.flatten(torch.movedim(seen, 1, 2), 2))]
-        made += [one for one in (weights, cache) if one is not None]
-        return made[0] if len(made) == 1 else tuple(made)
+        return torch.flatten(torch.movedim(seen, 1, 2), 2), weights
 
-    def compute_kv(self, key: torch.Tensor, value: torch.Tensor) -> tuple[Tensor, Tensor]:
+    def _of_variables(self, queries: Any, keys: Any, values: Any, attn_mask: Any) -> tuple[Any, Any]:
+        mask = attention.added(attn_mask, queries.dtype)
+        how = (self.dropout, not self.training, not self.need_weights)
+        seen, weights = attention.attended(queries, keys, values, mask, *how)
+        return attention.joined(seen), weights if self.need_weights else None
+
+    def compute_kv(self, key: Any, value: Any) -> tuple[Any, Any]:
         """Keys and values, head by head."""
         return self._heads(self.k_proj(key)), self._heads(self.v_proj(value))
 
-    def gen_cache(self, key: torch.Tensor, value: torch.Tensor | None = None, type: Any = Cache) -> Any:
+    def gen_cache(self, key: Any, value: Any = None, type: Any = Cache) -> Any:
         """A cache to begin with: an empty one; of type StaticCache, that of `key` and `value`.
 
         Given a value and no type, `key` and `value` are what a cache has already.
@@ -105,9 +116,18 @@ class MultiHeadAttention(TakingLayer):
             return StaticCache(*self.compute_kv(key, key if value is None else value))
         if value is not None:
             return Cache(as_paddle(key), as_paddle(value))
+        if isinstance(key, Variable):
+            return Cache(*(attention.no_places(key, self.num_heads, self.head_dim) for _ in range(2)))
         empty = as_paddle(key.new_zeros((key.shape[0], self.num_heads, 0, self.head_dim)))
         return Cache(empty, empty)
 
-    def _heads(self, x: torch.Tensor) -> Tensor:
+    def _heads(self, x: Any) -> Any:
+        if isinstance(x, Variable):
+            return attention.heads(x, self.num_heads, self.head_dim)
         split = torch.reshape(x, (x.shape[0], -1, self.num_heads, self.head_dim))
         return as_paddle(torch.movedim(split, 2, 1))
+
+
+def _longer(before: Any, more: Any) -> Any:
+    """The places so far and those of this call."""
+    return layers.concat([before, more], 2) if isinstance(more, Variable) else as_paddle(torch.cat((before, more), 2))

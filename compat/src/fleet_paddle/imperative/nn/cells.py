@@ -10,13 +10,19 @@ import torch
 from torch.utils._pytree import tree_map
 
 from fleet.errors import UsageError
+from fleet.static import layers
+from fleet.static.dtypes import canonical
 from fleet.static.initializer import Uniform
+from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import dtype_of
+from fleet_paddle.imperative.nn import programs
 from fleet_paddle.imperative.nn.layer import Layer
-from fleet_paddle.imperative.nn.of_tensors import refuse_programs
 from fleet_paddle.imperative.nn.recurrent import ATTRS, both_or_none, nonlinearity
 from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.tensor import as_paddle
+from fleet_paddle.programs import recurrent_network
+from fleet_paddle.programs.layers.cells import rnn
+from fleet_paddle.variables import has_variable
 
 __all__ = ["RNN", "BiRNN", "GRUCell", "LSTMCell", "RNNCellBase", "SimpleRNNCell"]
 
@@ -37,8 +43,11 @@ class RNNCellBase(Layer):
         wanted = self.state_shape if shape is None else shape
         if isinstance(wanted[0], tuple | list):
             return tuple(self.get_initial_states(first, one, dtype, init_value, batch_dim_idx) for one in wanted)
-        kind = first.dtype if dtype is None else dtype_of(dtype)
         sizes = [one for one in wanted if one != -1]
+        if isinstance(first, Variable):
+            own = first.dtype if dtype is None else canonical(dtype)
+            return layers.fill_constant_batch_size_like(first, [-1, *sizes], own, init_value, batch_dim_idx)
+        kind = first.dtype if dtype is None else dtype_of(dtype)
         return as_paddle(torch.full((first.shape[batch_dim_idx], *sizes), init_value, dtype=kind, device=first.device))
 
 
@@ -46,11 +55,15 @@ class _Cell(TakingLayer, RNNCellBase):
     """Weights [gates * hidden_size, input_size] and [gates * hidden_size, hidden_size], as torch's cells have them."""
 
     gates: ClassVar[int]
+    mode: str
+    weight_ih: Any
+    weight_hh: Any
+    bias_ih: Any
+    bias_hh: Any
     step: Any
     takes = f"input_size, hidden_size, {ATTRS}"
 
     def make_of(self, given: Any) -> None:
-        refuse_programs(self)
         kind, width = type(self).__name__, given.hidden_size
         if width < 1:
             raise UsageError(f"{kind}: hidden_size must be at least 1, got {width}")
@@ -71,11 +84,19 @@ class _Cell(TakingLayer, RNNCellBase):
     def state_shape(self) -> Any:
         return (self.hidden_size,)
 
-    def forward(self, inputs: torch.Tensor, states: Any = None) -> Any:
+    def forward(self, inputs: Any, states: Any = None) -> Any:
         before = self.get_initial_states(inputs) if states is None else states
         weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        if isinstance(inputs, Variable):
+            return self._of_variables(inputs, before, [one for one in weights if one is not None])
         made = as_paddle(self.step(inputs, before, *weights))
         return made[0] if isinstance(made, tuple) else made, made
+
+    def _of_variables(self, x: Variable, before: Any, weights: list[Any]) -> tuple[Variable, Any]:
+        programs.check_operands(self, (x,))
+        several = list(before) if isinstance(before, tuple | list) else [before]
+        made = recurrent_network.step(self.mode, x, weights, several, self.hidden_size)
+        return made[0], tuple(made) if len(made) > 1 else made[0]
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}"
@@ -88,20 +109,21 @@ class SimpleRNNCell(_Cell):
     takes = f"input_size, hidden_size, activation='tanh', {ATTRS}"
 
     def make_of(self, given: Any) -> None:
-        self.step = {"tanh": torch.rnn_tanh_cell, "relu": torch.rnn_relu_cell}[nonlinearity(self, given)]
+        self.mode = f"RNN_{nonlinearity(self, given).upper()}"
+        self.step = {"RNN_TANH": torch.rnn_tanh_cell, "RNN_RELU": torch.rnn_relu_cell}[self.mode]
         super().make_of(given)
 
 
 class GRUCell(_Cell):
     """Gated recurrent units; gives back the state twice."""
 
-    gates, step = 3, staticmethod(torch.gru_cell)
+    gates, mode, step = 3, "GRU", staticmethod(torch.gru_cell)
 
 
 class LSTMCell(_Cell):
     """Long short-term memory; gives back h and the states (h, c)."""
 
-    gates, step = 4, staticmethod(torch.lstm_cell)
+    gates, mode, step = 4, "LSTM", staticmethod(torch.lstm_cell)
 
     @property
     def state_shape(self) -> Any:
@@ -139,13 +161,21 @@ class BiRNN(Layer):
         starts = (None, None) if initial_states is None else initial_states
         left, first = _through(self.cell_fw, inputs, starts[0], sequence_length, False, axis, kwargs)
         right, second = _through(self.cell_bw, inputs, starts[1], sequence_length, True, axis, kwargs)
-        return tree_map(lambda one, other: as_paddle(torch.cat([one, other], -1)), left, right), (first, second)
+        return tree_map(_beside, left, right), (first, second)
+
+
+def _beside(one: Any, other: Any) -> Any:
+    if isinstance(one, Variable):
+        return layers.concat([one, other], -1)
+    return as_paddle(torch.cat([one, other], -1))
 
 
 def _through(
     cell: Any, inputs: Any, states: Any, lengths: Any, backwards: bool, axis: int, more: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """Outputs and last states of a cell that goes along a dimension."""
+    """Outputs and last states of a cell that goes along a dimension; over variables it is a loop of the program."""
+    if has_variable(inputs if isinstance(inputs, tuple | list) else [inputs]):
+        return _along_variables(cell, inputs, states, lengths, backwards, axis, more)
     if states is None:
         states = cell.get_initial_states(inputs, cell.state_shape, batch_dim_idx=1 - axis)
     steps = range((inputs[0] if isinstance(inputs, tuple | list) else inputs).shape[axis])
@@ -161,6 +191,22 @@ def _through(
     if backwards:
         outputs.reverse()
     return tree_map(lambda *several: as_paddle(torch.stack(several, axis)), *outputs), states
+
+
+def _along_variables(
+    cell: Any, inputs: Any, states: Any, lengths: Any, backwards: bool, axis: int, more: dict[str, Any]
+) -> tuple[Any, Any]:
+    """The same over variables: one operator where the cell is ours and no sequence ends early, else a loop."""
+    if lengths is not None or more or not isinstance(cell, _Cell) or not isinstance(inputs, Variable):
+        return rnn(cell, inputs, states, lengths, axis == 0, backwards, **more)
+    programs.check_operands(cell, (inputs,))
+    weights = [one for one in (cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh) if one is not None]
+    several = [] if states is None else list(states) if isinstance(states, tuple | list) else [states]
+    network = recurrent_network.Network(cell.mode, cell.hidden_size, time_major=axis == 0)
+    x = layers.reverse(inputs, axis) if backwards else inputs
+    out, last = network(x, weights, [layers.unsqueeze(one, [0]) for one in several], None)
+    ends = [layers.squeeze(one, [0]) for one in last]
+    return layers.reverse(out, axis) if backwards else out, tuple(ends) if len(ends) > 1 else ends[0]
 
 
 def _chosen(goes_on: torch.Tensor, new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:

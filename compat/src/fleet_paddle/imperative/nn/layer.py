@@ -192,6 +192,14 @@ class LayerList(Layer, nn.ModuleList):
         self.extend(sublayers or ())
 
 
+class LayerDict(Layer, nn.ModuleDict):
+    """Layers by name, in the order in which they were given."""
+
+    def __init__(self, sublayers: Mapping[str, nn.Module] | Iterable[tuple[str, nn.Module]] | None = None) -> None:
+        super().__init__()
+        self.update(dict(sublayers or ()))
+
+
 class ParameterList(Layer, nn.ParameterList):
     """A list of parameters."""
 

@@ -11,12 +11,13 @@ import torch.nn.functional as plain_F  # noqa: N812 - ours is called F
 
 from fleet.errors import UsageError
 from fleet.static.initializer import Constant, Normal
+from fleet.static.variable import Variable
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.layer import Layer
-from fleet_paddle.imperative.nn.of_tensors import refuse_programs
 from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.tensor import as_paddle
-from fleet_paddle.rows.norm import channels_are_last, chosen_format
+from fleet_paddle.programs.spectral import add_spectral_norm
+from fleet_paddle.rows.norm import channels_are_last, chosen_format, norm_of_channels
 from fleet_paddle.rows.window import back, to_first
 
 __all__ = [
@@ -62,7 +63,6 @@ class GroupNorm(TakingLayer):
     takes = "num_groups, num_channels, epsilon=1e-05, weight_attr=None, bias_attr=None, data_format='NCHW', name"
 
     def make_of(self, given: Any) -> None:
-        refuse_programs(self)
         groups, channels = given.num_groups, given.num_channels
         if groups < 1 or channels % groups:
             raise UsageError(f"GroupNorm: num_groups must divide {channels} channels, got {groups}")
@@ -71,8 +71,12 @@ class GroupNorm(TakingLayer):
 
     def forward(self, input: torch.Tensor) -> Any:
         groups, epsilon, data_format = self._settings
+        if isinstance(input, Variable):
+            return norm_of_channels("group_norm", input, self.weight, self.bias, epsilon, data_format, groups)
         last = channels_are_last("GroupNorm", data_format, input.dim())
-        made = plain_F.group_norm(to_first(input, last), groups, self.weight, self.bias, epsilon)
+        # torch's gradient of the weight alone breaks down where channels lie last in memory
+        image = to_first(input, last).contiguous()
+        made = plain_F.group_norm(image, groups, self.weight, self.bias, epsilon)
         return as_paddle(back(made, last))
 
 
@@ -116,7 +120,6 @@ class SpectralNorm(TakingLayer):
     takes = "weight_shape, dim=0, power_iters=1, eps=1e-12, dtype=None"
 
     def make_of(self, given: Any) -> None:
-        refuse_programs(self)
         self._dim, self._rounds, self._eps = given.dim, given.power_iters, given.eps
         height = given.weight_shape[given.dim]
         for name, size in (("weight_u", height), ("weight_v", math.prod(given.weight_shape) // height)):
@@ -125,6 +128,8 @@ class SpectralNorm(TakingLayer):
             setattr(self, name, made)
 
     def forward(self, x: torch.Tensor) -> Any:
+        if isinstance(x, Variable):
+            return add_spectral_norm(x, self.weight_u, self.weight_v, self._dim, self._rounds, self._eps)
         matrix = torch.flatten(torch.movedim(x, self._dim, 0), 1)
         with torch.no_grad():
             for _ in range(self._rounds):

@@ -1,4 +1,7 @@
-"""Recurrent networks over whole sequences: `SimpleRNN`, `LSTM`, `GRU`. Their weights have torch's shapes and names."""
+"""Recurrent networks over whole sequences: `SimpleRNN`, `LSTM`, `GRU`. Their weights have torch's shapes and names.
+
+After `enable_static()` they are one operator of the program, `rnn`, which runs torch's kernels too.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,14 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static.initializer import Uniform
+from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import dtype_of
+from fleet_paddle.imperative.nn import programs
 from fleet_paddle.imperative.nn.layer import Layer
-from fleet_paddle.imperative.nn.of_tensors import refuse_programs
 from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.place import current
+from fleet_paddle.programs.ops.rnn import lengths_of
+from fleet_paddle.programs.recurrent_network import Network
 from fleet_paddle.rows.window import plain
 
 __all__ = ["GRU", "LSTM", "SimpleRNN"]
@@ -50,8 +56,15 @@ class _Recurrent(TakingLayer):
     directions, batch, hidden_size]. Dropout is between layers.
     """
 
+    mode: str
+    hidden_size: int
+    num_layers: int
+    bidirectional: bool
     batch_first: bool
+    dropout: float
     flatten_parameters: Any
+    _all_weights: list[list[str]]
+    _flat_weights: Any
     takes = f"{_SIZES}, {ATTRS}"
 
     def begin(self, name: str | None, dtype: Any) -> None:
@@ -63,7 +76,6 @@ class _Recurrent(TakingLayer):
         return {}
 
     def make_of(self, given: Any) -> None:
-        refuse_programs(self)
         kind, num_layers, direction = type(self).__name__, given.num_layers, given.direction
         if direction not in _DIRECTIONS:
             raise UsageError(
@@ -78,8 +90,9 @@ class _Recurrent(TakingLayer):
             **self.own_settings(given),
         }
         # torch's own comes next in line, and takes sizes where a Layer takes its name.
+        device = "meta" if programs.are_meant() else current()  # a program's first values come later
         super(Layer, self).__init__(
-            given.input_size, given.hidden_size, num_layers, device=current(), dtype=dtype_of(None), **settings
+            given.input_size, given.hidden_size, num_layers, device=device, dtype=dtype_of(None), **settings
         )
         bound = 1.0 / math.sqrt(given.hidden_size)
         for own_name, made in list(self.named_parameters()):
@@ -89,33 +102,47 @@ class _Recurrent(TakingLayer):
             if own is None:
                 raise UsageError(f"{kind}: {stem}_attr must not be False; a weight is what the layer is")
             setattr(self, own_name, own)
-        self.flatten_parameters()
+        if programs.are_meant():
+            self._flat_weights = []
+        else:
+            self.flatten_parameters()
 
-    def forward(self, inputs: torch.Tensor, initial_states: Any = None, sequence_length: Any = None) -> Any:
+    def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Any = None) -> Any:
+        if isinstance(inputs, Variable):
+            return self._of_variables(inputs, initial_states, sequence_length)
+        if not self._flat_weights:
+            programs.check_operands(self, (inputs,))
         given = plain(inputs)
         states = initial_states
         if states is not None:
             states = tuple(plain(one) for one in states) if isinstance(states, tuple | list) else plain(states)
         if sequence_length is None:
             return super().forward(given, states)
-        lengths = plain(torch.as_tensor(sequence_length)).reshape(-1).cpu().long()
-        if lengths.numel() and int(lengths.min()) < 1:
-            raise UsageError(f"{type(self).__name__}: sequence_length must be at least 1, got {lengths.tolist()}")
+        lengths = lengths_of(type(self).__name__, plain(torch.as_tensor(sequence_length)))
         packed = pack_padded_sequence(given, lengths, self.batch_first, enforce_sorted=False)
         outputs, last = super().forward(packed, states)
         total = given.shape[1 if self.batch_first else 0]
         return pad_packed_sequence(outputs, self.batch_first, total_length=total)[0], last
 
+    def _of_variables(self, inputs: Variable, states: Any, lengths: Variable | None) -> tuple[Variable, Any]:
+        programs.check_operands(self, (inputs,))
+        settings = (self.mode, self.hidden_size, self.num_layers, self.bidirectional, not self.batch_first)
+        network = Network(*settings, self.dropout, not self.training)
+        weights = [getattr(self, name) for names in self._all_weights for name in names]
+        several = [] if states is None else list(states) if isinstance(states, tuple | list) else [states]
+        out, last = network(inputs, weights, several, lengths)
+        return out, tuple(last) if len(last) > 1 else last[0]
 
-class LSTM(_Recurrent, nn.LSTM):  # type: ignore[misc]
+
+class LSTM(_Recurrent, nn.LSTM):
     """Long short-term memory; states are (h, c), gates are in the order input, forget, cell, output."""
 
 
-class GRU(_Recurrent, nn.GRU):  # type: ignore[misc]
+class GRU(_Recurrent, nn.GRU):
     """Gated recurrent units; gates are in the order reset, update, candidate."""
 
 
-class SimpleRNN(_Recurrent, nn.RNN):  # type: ignore[misc]
+class SimpleRNN(_Recurrent, nn.RNN):
     """tanh or relu of the weighted input and state; `activation` says which, and comes after `dropout`."""
 
     takes = f"{_SIZES}, activation='tanh', {ATTRS}"

@@ -6,12 +6,15 @@ import copy
 import math
 from typing import Any
 
+import numpy as np
 import torch
 
 from fleet.errors import UsageError
+from fleet.static import layers
 from fleet.static.attr import ParamAttr
 from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
+from fleet_paddle.imperative.nn import programs
 from fleet_paddle.imperative.nn.attention import Cache, MultiHeadAttention, StaticCache
 from fleet_paddle.imperative.nn.dropout import Dropout
 from fleet_paddle.imperative.nn.layer import Layer, LayerList
@@ -54,7 +57,9 @@ class _Block(TakingLayer):
             )
         self.normalize_before = given.normalize_before
         of_attention = given.dropout if given.attn_dropout is None else given.attn_dropout
-        attrs = list(zip(*(_for_each(kind, one, parts) for one in (given.weight_attr, given.bias_attr)), strict=True))
+        attrs = list(
+            zip(*(attrs_of_parts(one, parts, kind) for one in (given.weight_attr, given.bias_attr)), strict=True)
+        )
         for name, (weight, bias) in zip(("self_attn", "cross_attn"), attrs[:-1], strict=False):
             made = MultiHeadAttention(width, given.nhead, of_attention, weight_attr=weight, bias_attr=bias)
             self.add_sublayer(name, made)
@@ -191,8 +196,10 @@ class Transformer(TakingLayer):
     def forward(self, src: Any, tgt: Any, src_mask: Any = None, tgt_mask: Any = None, memory_mask: Any = None) -> Any:
         return self.decoder(tgt, self.encoder(src, src_mask), tgt_mask, memory_mask)
 
-    def generate_square_subsequent_mask(self, length: Any) -> Tensor:
+    def generate_square_subsequent_mask(self, length: Any) -> Any:
         """A mask by which no place looks at a later one."""
+        if programs.are_meant():
+            return layers.assign(np.triu(np.full((int(length), int(length)), -np.inf, np.float32), 1))
         whole = torch.full((int(length), int(length)), -math.inf, dtype=dtype_of(None), device=current())
         return as_paddle(torch.triu(whole, 1))
 
@@ -206,7 +213,7 @@ def _spread(attr: Any) -> tuple[Any, Any]:
     return [attr[0], attr[-1]], [attr[0], attr[1] if len(attr) == 3 else attr[0], attr[-1]]
 
 
-def _for_each(kind: str, attr: Any, parts: int) -> list[Any]:
+def attrs_of_parts(attr: Any, parts: int, kind: str = "a layer") -> list[Any]:
     """A setting for each part; one that has a name gets a number behind it, as a name belongs to one parameter."""
     if isinstance(attr, list | tuple):
         if len(attr) != parts:

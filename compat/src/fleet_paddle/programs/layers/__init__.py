@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from fleet_paddle.programs.layers import (
+    beams,
     cells,
     clicks,
     dynamic_rnn,
     flow,
     image,
+    norms,
     pairing,
     recurrent,
     sampled,
@@ -18,11 +20,13 @@ from fleet_paddle.programs.layers import (
     table,
     tagging,
 )
+from fleet_paddle.programs.layers.beams import *
 from fleet_paddle.programs.layers.cells import *
 from fleet_paddle.programs.layers.clicks import *
 from fleet_paddle.programs.layers.dynamic_rnn import *
 from fleet_paddle.programs.layers.flow import *
 from fleet_paddle.programs.layers.image import *
+from fleet_paddle.programs.layers.norms import *
 from fleet_paddle.programs.layers.pairing import *
 from fleet_paddle.programs.layers.recurrent import *
 from fleet_paddle.programs.layers.sampled import *
@@ -33,11 +37,13 @@ from fleet_paddle.programs.layers.table import *
 from fleet_paddle.programs.layers.tagging import *
 
 __all__: list[str] = []
+__all__ += beams.__all__
 __all__ += cells.__all__
 __all__ += clicks.__all__
 __all__ += dynamic_rnn.__all__
 __all__ += flow.__all__
 __all__ += image.__all__
+__all__ += norms.__all__
 __all__ += pairing.__all__
 __all__ += recurrent.__all__
 __all__ += static_rnn.__all__

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.errors import NotSupportedError
 from fleet.static import layers
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.functions import table
@@ -31,9 +30,11 @@ def prelu(
     x: Variable, mode: str, param_attr: Any = None, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
     """max(0, x) + a trained factor * min(0, x); see `fleet.static.layers.prelu`."""
-    if data_format != "NCHW" and mode == "channel":
-        raise NotSupportedError(f"prelu: data_format must be 'NCHW', got {data_format!r}; transpose the input")
-    return layers.prelu(x, mode, param_attr, name)
+    if data_format == "NCHW" or mode != "channel":
+        return layers.prelu(x, mode, param_attr, name)
+    places = range(1, x.ndim - 1)
+    first = layers.transpose(x, [0, x.ndim - 1, *places])
+    return layers.transpose(layers.prelu(first, mode, param_attr, name), [0, *range(2, x.ndim), 1])
 
 
 _SAME = [
@@ -47,6 +48,7 @@ _SAME = [
     "conv2d",
     "conv2d_transpose",
     "conv3d",
+    "conv3d_transpose",
     "create_parameter",
     "crf_decoding",
     "cross_entropy",
@@ -79,6 +81,7 @@ _SAME = [
     "softmax",
     "softmax_with_cross_entropy",
     "sparse_embedding",
+    "spectral_norm",
     "square_error_cost",
     "switch_case",
     "tanh",
@@ -94,10 +97,8 @@ embedding = both_spellings(layers.embedding_v2)
 mean = both_spellings(table.mean)
 
 _CLOSEST = {
-    "conv3d_transpose": "conv2d_transpose()",
     "deform_conv2d": "conv2d()",
     "multi_box_head": "conv2d()",
-    "spectral_norm": "layer_norm()",
 }
 """What is known elsewhere and not built here, and what comes closest."""
 

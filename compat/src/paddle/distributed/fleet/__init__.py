@@ -5,14 +5,15 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet": "DistributedStrategy Fleet PaddleCloudRoleMaker Role UserDefinedRoleMaker barrier_worker "
-        "distributed_model distributed_optimizer init init_worker is_first_worker is_server is_worker "
+        "fleet": "Fleet PaddleCloudRoleMaker Role UserDefinedRoleMaker barrier_worker "
+        "distributed_model distributed_optimizer init_worker is_first_worker is_server is_worker "
         "local_rank main_program node_num run_server save_inference_model "
         "server_endpoints server_index server_num shrink startup_program stop_worker util worker_endpoints "
         "worker_index worker_num",
         "fleet.data": "DatasetFactory InMemoryDataset MultiSlotDataGenerator MultiSlotStringDataGenerator QueueDataset",
-        "fleet.api": "fleet",
-        "fleet_paddle.older_fleet": "init_server load_model save_persistables",
+        "fleet_paddle.init_again": "init",
+        "fleet_paddle.strategies.strategy": "DistributedStrategy",
+        "fleet_paddle.older_fleet": "fleet init_server load_model save_persistables",
     },
     renamed={"UtilBase": "fleet.collective.util:Util"},
     parts="base data_generator dataset launch metrics utils",
@@ -21,7 +22,9 @@ alias(
             ("clear_grad", "get_lr", "minimize", "set_lr", "set_state_dict", "state_dict", "step"),
             "call it on what fleet.distributed_optimizer(optimizer) gives",
         ),
+        "BoxPSDataset": "it fills the GPU servers of BoxPS, a library that is not public; use InMemoryDataset",
         "DatasetBase": "use InMemoryDataset or QueueDataset",
+        "FileInstantDataset": "its files are binary, of a form that no tool here writes; use QueueDataset",
         "amp_init": "use strategy.amp = True with fleet.distributed_model",
         "get_hybrid_communicate_group": "every worker of a job is in one group",
     },

@@ -1,5 +1,5 @@
 """Datasets of text files."""
 
-from paddle._alias import alias
+from paddle._alias import same_as
 
-alias(__name__, {"fleet.data": "DatasetFactory InMemoryDataset QueueDataset"})
+same_as(__name__, "paddle.fluid.dataset")

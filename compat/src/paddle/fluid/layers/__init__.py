@@ -6,13 +6,12 @@ alias(
     __name__,
     {
         "fleet_paddle.fluid.layers": "*",
+        "fleet_paddle.distribution": "Categorical MultivariateNormalDiag Normal Uniform",
         "fleet_paddle.fluid.decoding": "BeamSearchDecoder Decoder dynamic_decode",
         "fleet_paddle.programs.py_reader": "create_py_reader_by_data double_buffer py_reader read_file",
     },
-    parts="control_flow io learning_rate_scheduler loss metric_op nn ops sequence_lod tensor",
+    parts="control_flow distributions io learning_rate_scheduler loss metric_op nn ops sequence_lod tensor utils",
     refused={
-        "beam_search": "there is one level of rows; use BeamSearchDecoder and dynamic_decode",
-        "beam_search_decode": "there is one level of rows; use BeamSearchDecoder and dynamic_decode",
         "dynamic_lstmp": "use dynamic_lstm",
         "lod_append": "there is one level of rows; use lod_reset",
         "lstm": "use dynamic_lstm over ragged input",

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet": "DistributedStrategy"})
+alias(__name__, {"fleet_paddle.strategies.strategy": "DistributedStrategy"})

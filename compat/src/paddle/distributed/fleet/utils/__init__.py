@@ -4,10 +4,10 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.data.fs": "HDFSClient LocalFS"},
-    parts="fs",
-    refused={
-        "ps_util": "fleet.save_inference_model brings rows of tables home; static.load_inference_model loads that",
-        "recompute": "train a torch module with strategy.recompute = True",
+    {
+        "fleet.data.fs": "HDFSClient LocalFS",
+        "fleet_paddle.inference_job": "DistributedInfer",
+        "fleet_paddle.imperative.recompute": "recompute",
     },
+    parts="fs ps_util",
 )

@@ -2,4 +2,11 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.transpiler": "DistributeTranspiler DistributeTranspilerConfig"}, parts="distributed_strategy")
+alias(
+    __name__,
+    {
+        "fleet.transpiler": "DistributeTranspiler DistributeTranspilerConfig",
+        "fleet_paddle.runtime_config": "ServerRuntimeConfig",
+    },
+    parts="distributed_strategy",
+)

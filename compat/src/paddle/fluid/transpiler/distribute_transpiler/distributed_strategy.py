@@ -4,13 +4,10 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.server_strategy": "StrategyFactory TrainerRuntimeConfig"},
-    renamed={"DistributedStrategy": "fleet_paddle.server_strategy:ServerStrategy"},
-    refused={
-        **dict.fromkeys(
-            ("AsyncStrategy", "GeoStrategy", "HalfAsyncStrategy", "SyncStrategy"),
-            "use StrategyFactory.create_*_strategy()",
-        ),
-        "ServerRuntimeConfig": "a server has as many threads as its machine has cores",
+    {
+        "fleet.transpiler": "DistributeTranspilerConfig",
+        "fleet_paddle.runtime_config": "ServerRuntimeConfig TrainerRuntimeConfig",
+        "fleet_paddle.server_modes": "AsyncStrategy GeoStrategy HalfAsyncStrategy StrategyFactory SyncStrategy",
     },
+    renamed={"DistributedStrategy": "fleet_paddle.server_strategy:ServerStrategy"},
 )

@@ -6,7 +6,8 @@ alias(
     __name__,
     {
         "fleet_paddle.older_fleet": "fleet",
-        "fleet_paddle.server_strategy": "StrategyFactory TrainerRuntimeConfig",
+        "fleet_paddle.runtime_config": "ServerRuntimeConfig TrainerRuntimeConfig",
+        "fleet_paddle.server_modes": "AsyncStrategy GeoStrategy HalfAsyncStrategy StrategyFactory SyncStrategy",
         "fleet.transpiler": "DistributeTranspilerConfig",
     },
     parts="distributed_strategy",

@@ -1,0 +1,8 @@
+"""`paddle.distributed.fleet.DistributedStrategy`: every field of versions 2.0 to 2.2 can be set, read and saved.
+
+form.py        the fields as protobuf's text format knows them
+prototxt.py    `save_to_prototxt` and `load_from_prototxt`
+shown.py       the table that `print(strategy)` shows
+hints.py       fields that choose between ways to the same result
+strategy.py    the class
+"""

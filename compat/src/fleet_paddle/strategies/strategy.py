@@ -1,0 +1,75 @@
+"""DistributedStrategy as scripts of versions 2.0 to 2.2 use it.
+
+    strategy = fleet.DistributedStrategy()
+    strategy.pipeline = True                        kept, and refused by fleet.distributed_optimizer
+    strategy.save_to_prototxt("strategy.prototxt")
+
+Fleet's own strategy refuses a setting that is not built on the line that sets it. Scripts set many that they never use,
+and print or save the rest; so this one keeps them all, and `require_supported`, which every use of a strategy goes
+through, refuses the first that would have changed something.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from fleet.strategy import DistributedStrategy as FleetStrategy
+from fleet.strategy.support import refuse
+from fleet_paddle.strategies import prototxt
+from fleet_paddle.strategies.form import FORM
+from fleet_paddle.strategies.hints import HINTS
+from fleet_paddle.strategies.shown import table
+
+
+class DistributedStrategy(FleetStrategy):
+    """A strategy of which every field can be set, read, printed and saved; see docs/strategy.md for what each does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keep_what_is_not_built()
+
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(_own_name(name), value)
+
+        def __getattr__(self, name: str) -> Any:
+            return super().__getattr__(_own_name(name))
+
+    def require_supported(self, is_collective: bool | None = None) -> None:
+        """NotSupportedError, which names the field and says what to do, for what is set and not built."""
+        super().require_supported(is_collective)
+        for path, name, value in sorted(self.not_built(), key=lambda one: "." in one[0]):  # switches first
+            if ".".join((*path.split(".")[1:], name)) not in HINTS and not self._is_idle(path):
+                refuse(path, name, value, self._members)
+
+    def _is_idle(self, path: str) -> bool:
+        """Whether settings belong to a switch that is off: they are not used."""
+        switch = path.partition(".")[2].removesuffix("_configs")
+        return switch in FORM and not getattr(self, switch)
+
+    def save_to_prototxt(self, output: str | PathLike[str]) -> None:
+        """Write what was set in the text format of protobuf."""
+        prototxt.save(self, output)
+
+    def load_from_prototxt(self, pb_file: str | PathLike[str]) -> None:
+        """Set what a file of `save_to_prototxt` has, of this library or of PaddlePaddle."""
+        prototxt.load(self, pb_file)
+
+    def __eq__(self, other: object) -> bool:
+        same = super().__eq__(other)
+        if same is not True:
+            return same
+        theirs = other.not_built() if isinstance(other, FleetStrategy) else ()
+        return sorted(map(repr, self.not_built())) == sorted(map(repr, theirs))
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return table(self)
+
+
+def _own_name(name: str) -> str:
+    """`_calc_comm_same_stream`, as some versions spell a field that is not for everybody, is the field."""
+    return name[1:] if name.startswith("_") and name[1:] in FORM else name

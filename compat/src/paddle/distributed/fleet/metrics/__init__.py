@@ -1,0 +1,5 @@
+"""Measures over all workers."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet_paddle.metrics": "*"}, parts="metric")

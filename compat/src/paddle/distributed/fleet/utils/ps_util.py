@@ -1,0 +1,5 @@
+"""Evaluation beside servers."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet_paddle.inference_job": "DistributedInfer"})

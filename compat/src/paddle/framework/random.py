@@ -1,0 +1,13 @@
+"""Seeds, and the states of generators."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet_paddle.mode": "seed"},
+    renamed={
+        "get_cuda_rng_state": "torch.cuda:get_rng_state_all",
+        "manual_seed": "fleet_paddle.mode:seed",
+        "set_cuda_rng_state": "torch.cuda:set_rng_state_all",
+    },
+)

@@ -1,0 +1,5 @@
+"""Layers: every one is here."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet_paddle.imperative.nn": "*"})

@@ -1,0 +1,5 @@
+"""Losses as layers: every layer is here."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet_paddle.imperative.nn": "*"})

@@ -1,0 +1,5 @@
+"""Names of variables."""
+
+from paddle._alias import same_as
+
+same_as(__name__, "paddle.fluid.unique_name")

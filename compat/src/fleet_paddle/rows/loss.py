@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +17,13 @@ from fleet_paddle.rows.function import function
 
 T = torch.Tensor
 
+_REDUCTIONS = frozenset(("mean", "sum", "none"))
+
 
 def checked(reduction: str, *also: str) -> str:
     """The same; UsageError if it is no reduction."""
+    if reduction in _REDUCTIONS:
+        return reduction
     known = ("mean", "sum", *also, "none")
     if reduction not in known:
         raise UsageError(f"reduction must be {', '.join(known[:-1])} or none, got {reduction!r}")
@@ -59,16 +64,18 @@ def _cross_entropy(
 ) -> T:
     checked(reduction)
     scores = torch.log_softmax(input, axis) if use_softmax else torch.log(input)
-    scores = scores.movedim(axis, 1) if scores.dim() > 1 else scores
+    rank = scores.dim()
+    scores = scores if rank < 2 or axis in (1, 1 - rank) else torch.movedim(scores, axis, 1)
     if soft_label:
         target = label.movedim(axis, 1) if label.dim() > 1 else label
         if weight is not None:
             target = target * weight.view(-1, *[1] * (target.dim() - 2))
         return reduced(-(target * scores).sum(min(1, scores.dim() - 1)), reduction)
-    has_last = label.dim() == input.dim() and label.size(axis) == 1
-    hard = label.squeeze(axis) if has_last else label
-    made = F.nll_loss(scores, hard.long(), weight, ignore_index=ignore, reduction=reduction)
-    if reduction == "mean" and (made.is_cuda or bool(torch.isnan(made))):  # looking would stop the GPU
+    has_last = label.dim() == rank and label.shape[axis] == 1
+    hard = torch.squeeze(label, axis) if has_last else label
+    hard = hard if hard.dtype is torch.int64 else hard.long()
+    made = F.nll_loss(scores, hard, weight, ignore_index=ignore, reduction=reduction)
+    if reduction == "mean" and (made.is_cuda or math.isnan(made.item())):  # looking would stop the GPU
         made = torch.where((hard == ignore).all(), made.new_zeros(()), made)
     return made.unsqueeze(axis) if has_last and reduction == "none" else made
 

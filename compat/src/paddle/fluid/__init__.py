@@ -30,9 +30,9 @@ alias(
         "disable_imperative": "fleet_paddle.mode:enable_static",
         "enable_imperative": "fleet_paddle.mode:disable_static",
     },
-    parts="average backward clip communicator compiler contrib core data_feeder dataset dygraph executor framework "
-    "incubate initializer io layer_helper layers lod_tensor metrics nets optimizer param_attr profiler reader "
-    "regularizer transpiler unique_name",
+    parts="average backward clip communicator compiler contrib core data_feeder dataloader dataset dygraph executor "
+    "framework incubate initializer io layer_helper layers lod_tensor metrics nets optimizer param_attr profiler "
+    "reader regularizer transpiler unique_name",
     refused={
         **dict.fromkeys(
             (

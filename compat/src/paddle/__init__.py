@@ -46,6 +46,7 @@ alias(
     },
     renamed={
         "einsum": "fleet_paddle.imperative.functions.several:einsum",
+        "VarBase": "fleet_paddle.imperative:Tensor",
         "disable_dygraph": "fleet_paddle.mode:enable_static",
         "enable_dygraph": "fleet_paddle.mode:disable_static",
         "get_cuda_rng_state": "torch.cuda:get_rng_state_all",

@@ -130,7 +130,7 @@ def test_every_layer_of_version_1_takes_variables() -> None:
 
 
 OF_NO_TENSOR = (
-    "CPUPlace CUDAPinnedPlace CUDAPlace DataParallel Model ParamAttr Tensor alias batch create_parameter "
+    "CPUPlace CUDAPinnedPlace CUDAPlace DataParallel Model ParamAttr Tensor VarBase alias batch create_parameter "
     "disable_dygraph disable_static enable_dygraph enable_static flops get_cuda_rng_state get_cudnn_version "
     "get_default_dtype get_device get_flags in_dygraph_mode in_dynamic_mode is_compiled_with_cuda "
     "is_compiled_with_custom_device is_compiled_with_npu is_compiled_with_rocm is_compiled_with_xpu is_grad_enabled "
@@ -139,6 +139,7 @@ OF_NO_TENSOR = (
 )
 """What `paddle` has besides functions of tensors: places, modes, files, settings, tools."""
 BY_HAND = {
+    "einsum": "takes tensors alone: matmul, transpose and reduce_sum of variables do the same",
     "grad": "there are no gradients without values: paddle.static.gradients(targets, inputs)",
     "meshgrid": "takes variables",
     "reverse": "takes variables",

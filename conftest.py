@@ -37,12 +37,17 @@ def pytest_configure() -> None:
 def pytest_collection_finish() -> None:
     """Let torch compute in one thread: how a sum is cut among threads changes its last bits, and cores are shared.
 
-    And let what was imported and collected be no garbage: to look through half a million objects costs more than a test.
+    And let what was imported and collected be no garbage: half a million objects take longer than a test to look at.
     """
     gc.freeze()
     gc.enable()
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
+
+
+def pytest_sessionfinish() -> None:
+    """Plugins that are imported last look for what refers to something."""
+    gc.unfreeze()
 
 
 def our_threads() -> set[threading.Thread]:

@@ -15,15 +15,20 @@ alias(
         "fleet_paddle.reader": "batch",
         "fleet_paddle.flags": "get_flags set_flags",
         "fleet_paddle.mode": "disable_static enable_static in_dynamic_mode seed",
-        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace ParamAttr",
+        "fleet_paddle.attr": "ParamAttr",
+        "fleet_paddle.hapi.flops": "flops",
+        "fleet_paddle.hapi.model": "Model",
+        "fleet_paddle.hapi.summary": "summary",
+        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace",
         "fleet_paddle.programs.var_types": "bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint8",
         "fleet_paddle.imperative": "DataParallel Tensor abs acos add add_n addmm all allclose any arange argmax argmin "
         "argsort asin assign atan bernoulli bmm broadcast_shape broadcast_to cast ceil cholesky chunk clip clone "
         "concat conj cos cosh create_parameter crop cross cumsum diag dist divide dot empty empty_like equal "
         "equal_all erf exp expand expand_as eye flatten flatten_ flip floor floor_divide full full_like gather "
         "gather_nd get_default_dtype get_device grad greater_equal greater_than histogram imag increment "
-        "index_sample index_select inverse is_compiled_with_cuda is_compiled_with_npu is_compiled_with_rocm "
-        "is_compiled_with_xpu is_empty is_grad_enabled is_tensor isclose isfinite "
+        "index_sample index_select inverse is_compiled_with_cuda "
+        "is_compiled_with_custom_device is_compiled_with_npu is_compiled_with_rocm is_compiled_with_xpu "
+        "is_empty is_grad_enabled is_tensor isclose isfinite "
         "isinf isnan kron less_equal less_than linspace load log log10 log1p log2 logical_and logical_not logical_or "
         "logical_xor logsumexp masked_select matmul max maximum mean median meshgrid min minimum mm mod multinomial "
         "multiplex multiply mv no_grad nonzero norm normal not_equal numel ones ones_like pow prod rand randint "
@@ -45,17 +50,10 @@ alias(
         "set_cuda_rng_state": "torch.cuda:set_rng_state_all",
         "set_printoptions": "torch:set_printoptions",
     },
-    parts="amp compat dataset device distributed distribution fluid framework io linalg metric nn optimizer reader "
-    "regularizer static sysconfig tensor utils v2 version",
+    parts="amp callbacks compat dataset device distributed distribution fluid framework hapi io jit linalg metric nn "
+    "optimizer reader regularizer static sysconfig tensor text utils v2 version vision",
     refused={
-        "Model": "write the loop: loss.backward(), optimizer.step(), optimizer.clear_grad()",
-        "flops": "use torch.utils.flop_counter",
-        "hapi": "write the loop: loss.backward(), optimizer.step(), optimizer.clear_grad()",
         "inference": "use paddle.static.load_inference_model",
-        "jit": "make it a program: paddle.enable_static(), then call the layer with static.data",
         "onnx": "layers are torch modules: torch.onnx.export",
-        "summary": "print(layer)",
-        "text": "use paddle.dataset",
-        "vision": "layers are torch modules: torchvision's work as they are",
     },
 )

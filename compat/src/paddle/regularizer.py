@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.static.regularizer": "L1Decay L2Decay"})
+alias(__name__, {"fleet_paddle.regularizer": "*"})

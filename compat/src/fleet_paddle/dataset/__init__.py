@@ -16,15 +16,30 @@ if TYPE_CHECKING:
         common,
         conll05,
         criteo,
+        flowers,
         imdb,
         imikolov,
         mnist,
         movielens,
         uci_housing,
+        wmt14,
         wmt16,
     )
 
-__all__ = ["cifar", "common", "conll05", "criteo", "imdb", "imikolov", "mnist", "movielens", "uci_housing", "wmt16"]
+__all__ = [
+    "cifar",
+    "common",
+    "conll05",
+    "criteo",
+    "flowers",
+    "imdb",
+    "imikolov",
+    "mnist",
+    "movielens",
+    "uci_housing",
+    "wmt14",
+    "wmt16",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -50,6 +50,17 @@ def fetch() -> None:
     original("cifar", "cifar-10-binary.tar.gz", "cifar-100-binary.tar.gz")
 
 
+def arrays(
+    classes: int, is_train: bool, given: Path | None = None
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """All images as bytes, [count, 3072], and their labels: of a file that is given, of the original, or made up."""
+    paths = [given] if given is not None else original("cifar", f"cifar-{classes}-binary.tar.gz")
+    made_up = blocks(2 + is_train, 50_000 if is_train else 10_000, classes, 3, _SIDE, _LIT)
+    found = list(made_up if paths is None else _read(paths[0], classes, is_train))
+    images = np.concatenate([images.reshape(len(images), _PIXELS) for images, _ in found])
+    return images, np.concatenate([labels for _, labels in found])
+
+
 def _reader(classes: int, is_train: bool, cycle: bool) -> Reader:
     def once() -> Iterator[Sample]:
         paths = original("cifar", f"cifar-{classes}-binary.tar.gz")

@@ -11,6 +11,7 @@ from fleet_paddle.imperative.state import chosen
 __all__ = [
     "get_device",
     "is_compiled_with_cuda",
+    "is_compiled_with_custom_device",
     "is_compiled_with_npu",
     "is_compiled_with_rocm",
     "is_compiled_with_xpu",
@@ -69,10 +70,16 @@ def is_compiled_with_rocm() -> bool:
 
 
 def is_compiled_with_xpu() -> bool:
-    """False: Fleet knows no device of Kunlun."""
+    """False: Kunlun's devices are not used here."""
     return False
 
 
 def is_compiled_with_npu() -> bool:
-    """False: Fleet knows no device of Ascend."""
+    """False: Ascend's devices are not used here."""
+    return False
+
+
+def is_compiled_with_custom_device(device_type: str) -> bool:
+    """False, whatever the type: devices of plugins are not used here."""
+    del device_type
     return False

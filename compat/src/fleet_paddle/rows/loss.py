@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
-from fleet.errors import NotSupportedError, UsageError
+from fleet.errors import UsageError
 from fleet.static import layers
 from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
@@ -90,11 +90,13 @@ def _cross_entropy_of_variables(
     use_softmax: bool,
     name: str | None,
 ) -> Variable:
-    if not use_softmax and axis not in (-1, input.ndim - 1):
-        raise NotSupportedError("cross_entropy: axis must be the last without use_softmax for a variable; transpose it")
-    if weight is not None and soft_label:
-        raise NotSupportedError("cross_entropy: weight with soft_label is not built for a variable; scale the label")
     target = _with_axis(label, input, soft_label, axis)
+    if not use_softmax and axis not in (-1, input.ndim - 1):
+        input, target, axis = _to_last(input, axis), _to_last(target, axis), -1
+    if weight is not None and soft_label:
+        sizes = [1] * input.ndim
+        sizes[axis] = weight.shape[0]
+        target, weight = layers.elementwise_mul(target, layers.reshape(weight, sizes)), None
     if use_softmax:
         loss = layers.softmax_with_cross_entropy(input, target, soft_label, ignore, axis=axis)
     else:
@@ -109,6 +111,11 @@ def _cross_entropy_of_variables(
     if reduction == "none" and (target is not label or soft_label) and input.ndim > 1:
         loss = layers.squeeze(loss, [axis % input.ndim])
     return reduced_variable(loss, reduction, name)
+
+
+def _to_last(x: Variable, axis: int) -> Variable:
+    """With a dimension after all others."""
+    return layers.transpose(x, [*(one for one in range(x.ndim) if one != axis % x.ndim), axis % x.ndim])
 
 
 def _share(label: Variable, weight: Variable | None, ignore: int, dtype: str) -> Variable:

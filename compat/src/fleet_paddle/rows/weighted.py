@@ -48,11 +48,6 @@ def _embedding_of_variables(
     return layer.apply("lookup_table_v2", inputs, attrs, weight.dtype)
 
 
-def _bilinear(x1: T, x2: T, weight: T, bias: T | None) -> T:
-    made = torch.einsum("bi,oij,bj->bo", x1, weight, x2)
-    return made if bias is None else made + bias
-
-
 FUNCTIONS = [
     function(
         "F.linear(x, weight, bias=None, name)",
@@ -67,13 +62,6 @@ FUNCTIONS = [
         _embedding,
         _embedding_of_variables,
         num_operands=2,
-    ),
-    function(
-        "F.bilinear(x1, x2, weight, bias=None, name)",
-        "x1 times each matrix of weight, which is [out, in1, in2], times x2, plus bias.",
-        _bilinear,
-        None,
-        num_operands=3,
     ),
     function(
         "F.one_hot(x, num_classes, name)",

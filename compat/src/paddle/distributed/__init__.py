@@ -9,6 +9,7 @@ alias(
         "fleet.data": "InMemoryDataset QueueDataset",
         "fleet_paddle.imperative": "ParallelEnv ReduceOp all_gather all_reduce barrier broadcast get_rank "
         "get_world_size init_parallel_env reduce",
+        "fleet_paddle.imperative.spawning": "spawn",
     },
     parts="collective fleet launch launch_ps parallel",
     refused={
@@ -19,7 +20,6 @@ alias(
         "recv": "use torch.distributed.recv",
         "scatter": "use torch.distributed.scatter",
         "send": "use torch.distributed.send",
-        "spawn": "start the script with fleetrun, or python -m paddle.distributed.launch",
         "split": "train a torch module with torch.distributed.tensor",
     },
 )

@@ -12,6 +12,7 @@ alias(
     renamed={
         "Tensor": "fleet.static:LoDTensor",
         "VarBase": "fleet_paddle.imperative:Tensor",
+        "_cuda_synchronize": "torch.cuda:synchronize",
         "get_cuda_device_count": "torch.cuda:device_count",
     },
     refused={

@@ -11,12 +11,12 @@ alias(
         "fleet.static.io": "load_program_state set_program_state",
         "fleet.static.moving_average": "ExponentialMovingAverage",
         "fleet_paddle.programs.inference_files": "load_inference_model save_inference_model",
+        "fleet_paddle.hapi.spec": "InputSpec",
         "fleet.static.layers": "Print accuracy auc create_global_var create_parameter",
     },
     renamed={"Executor": "fleet_paddle.programs.scalars:ScalarExecutor"},
     parts="nn",
     refused={
-        "InputSpec": "use static.data",
         "WeightNormParamAttr": "use paddle.ParamAttr with a regularizer",
         "amp": "train a torch module with strategy.amp = True",
         "device_guard": "a process has one device; start one worker for each with fleetrun",

@@ -20,7 +20,8 @@ from fleet_paddle.taking import Taking
 SCHEDULE = "LR_Scheduler"
 """Where a state has that of the schedule, as PaddlePaddle names it."""
 
-ByRows = Callable[[torch.Tensor, torch.Tensor, dict[str, Any], dict[str, Any]], None]
+ByRows = Callable[[torch.Tensor, torch.Tensor, dict[str, Any], dict[str, Any]], bool]
+"""Updates the rows of a sparse gradient; False where that is left to torch, with a dense one."""
 
 
 class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
@@ -125,10 +126,13 @@ class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
         for group in self.param_groups:
             for one in group["params"]:
                 gradient = gradients.gradient_of(one)
-                if gradient is not None and gradient.is_sparse:
-                    self.by_rows(one, gradient, group, self.state[one])
+                if gradient is None or not gradient.is_sparse:
+                    continue
+                if self.by_rows(one, gradient, group, self.state[one]):
                     self._done.append((one, gradient))
                     one.grad = None  # so that torch's step passes it by
+                else:
+                    one.grad = gradient.to_dense()
 
     def _after(self) -> None:
         for one, gradient in self._done:

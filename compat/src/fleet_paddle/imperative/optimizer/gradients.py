@@ -1,7 +1,8 @@
 """What becomes of gradients between backward and the update: sparse ones, clips, penalties, updates row by row.
 
 The gradient of `Embedding(sparse=True)` has only the rows of the batch. Where the update of a row without gradient is
-no update, it stays so: plain SGD, and Adagrad, without decay; and Adam where `lazy_mode` asks for it. Elsewhere rows
+no update, it stays so: plain SGD, and Adagrad, without decay; and Adam where `lazy_mode` asks for it, or by the rows
+that ever had one (`optimizer.touched`). Elsewhere rows
 that have no gradient move as well, by their moments or their decay: there the gradient becomes a dense one, and the
 result is that of a dense embedding.
 """
@@ -74,16 +75,17 @@ def penalize(parameters: Sequence[torch.Tensor], penalty: Sequence[Any]) -> None
             gradient.add_(torch.sign(one) if kind == "l1" else one, alpha=coeff)
 
 
-def adagrad_rows(parameter: torch.Tensor, gradient: torch.Tensor, group: Group, state: dict[str, Any]) -> None:
+def adagrad_rows(parameter: torch.Tensor, gradient: torch.Tensor, group: Group, state: dict[str, Any]) -> bool:
     """Adagrad's update of the rows that a sparse gradient has; others would not move."""
     rows, values = gradient.indices()[0], gradient.values()
     state["step"] += 1
     total = state["sum"][rows] + values.square()
     state["sum"][rows] = total
     parameter[rows] -= group["lr"] * values / (total.sqrt() + group["eps"])
+    return True
 
 
-def adam_rows(parameter: torch.Tensor, gradient: torch.Tensor, group: Group, state: dict[str, Any]) -> None:
+def adam_rows(parameter: torch.Tensor, gradient: torch.Tensor, group: Group, state: dict[str, Any]) -> bool:
     """Adam's update of the rows that a sparse gradient has; the moments of others stay, the count of steps is one.
 
     A decay apart from the gradient concerns every row, one that is part of it only these.
@@ -103,3 +105,4 @@ def adam_rows(parameter: torch.Tensor, gradient: torch.Tensor, group: Group, sta
     state["exp_avg"][rows], state["exp_avg_sq"][rows] = first, second
     root = second.sqrt() / math.sqrt(1 - beta2**count) + group["eps"]
     parameter[rows] -= rate / (1 - beta1**count) * first / root
+    return True

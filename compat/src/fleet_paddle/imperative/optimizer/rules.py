@@ -15,6 +15,7 @@ from fleet.optim import Lamb as FleetLamb
 from fleet_paddle.imperative.optimizer.base import Optimizer
 from fleet_paddle.imperative.optimizer.gradients import adagrad_rows
 from fleet_paddle.imperative.optimizer.groups import Groups, decoupled_groups_of
+from fleet_paddle.imperative.optimizer.touched import AdamTouched
 
 _REST = "weight_decay=None, grad_clip=None, name"
 _BETAS = "beta1=0.9, beta2=0.999, epsilon->eps"
@@ -40,6 +41,10 @@ class Adam(Optimizer, torch.optim.Adam):
 
     stands_for = torch.optim.Adam
     takes = f"learning_rate=0.001, {_BETAS}=1e-08, parameters=None, {_REST}, lazy_mode=False"
+
+    def take(self, given: dict[str, Any]) -> None:
+        self.by_rows = AdamTouched()
+        super().take(given)
 
 
 class AdamW(Optimizer, torch.optim.AdamW):

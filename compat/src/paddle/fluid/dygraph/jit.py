@@ -1,12 +1,9 @@
-"""Layers made into programs: nothing of it is here."""
+"""Layers and functions that can be saved; they run as the Python that they are."""
 
 from paddle._alias import alias
 
 alias(
     __name__,
-    refused={
-        "TracedLayer": "make it a program: paddle.enable_static(), then call the layer with static.data",
-        "declarative": "write the program with fluid.layers",
-        "dygraph_to_static_func": "write the program with fluid.layers",
-    },
+    {"fleet_paddle.jit": "TracedLayer TranslatedLayer load save"},
+    renamed={"declarative": "fleet_paddle.jit:to_static", "dygraph_to_static_func": "fleet_paddle.jit:to_static"},
 )

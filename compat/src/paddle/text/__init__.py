@@ -1,0 +1,5 @@
+"""Datasets of text."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet_paddle.text": "*"}, parts="datasets")

@@ -1,0 +1,10 @@
+"""Images: datasets, networks, changes."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet_paddle.vision.images": "get_image_backend image_load set_image_backend"},
+    parts="datasets models transforms",
+    refused={"ops": "use torchvision.ops: layers and tensors here are torch's"},
+)

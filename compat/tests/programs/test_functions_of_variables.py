@@ -57,6 +57,10 @@ CALLS: dict[str, tuple[Any, ...]] = {
         lambda x, y, w: F.cross_entropy(x, y, w, soft_label=True, reduction="sum"),
         *(ROWS, TRUTH, np.abs(floats(6))),
     ),
+    "cross_entropy of distributions": (
+        lambda x: F.cross_entropy(x, paddle.full_like(x, 0.25), soft_label=True, reduction="none"),
+        ROWS,
+    ),
     "cross_entropy without softmax": (
         lambda x, y: F.cross_entropy(F.softmax(x, 1), y, use_softmax=False, axis=1, reduction="none"),
         *(floats(2, 3, 5), np.array([[0, 1, 2, 0, 1], [2, 2, 1, 0, 0]])),

@@ -96,7 +96,7 @@ def cross_entropy(input: X, label: X, weight: Any = None, ignore_index: int = -1
 
     A label may have a size of 1 along `axis`, or lack that dimension. With `soft_label` it is a distribution over the
     classes. `weight` has a number for each class, and a mean is then the weighted one. Without a reduction the losses
-    have the label's shape. The mean over labels that are all ignored is 0.
+    have the label's shape, with a size of 1 along `axis` where that is a distribution. The mean over labels that are all ignored is 0.
     """
 
 def ctc_loss(log_probs: X, labels: X, input_lengths: X, label_lengths: X, blank: int = 0, reduction: str = 'mean', norm_by_times: bool = False) -> X:

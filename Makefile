@@ -94,7 +94,7 @@ test: setup  ## Run the tests; of long sweeps a sample
 part-%: RUN = $(BIN)/python -m pytest -p no:cacheprovider $(SELECT) $(or $(FOLDERS),tests/$*)
 part-compat: FOLDERS := compat/tests
 part-others: FOLDERS := $(OTHERS)
-part-cpp: RUN = $(MAKE) --no-print-directory test-cpp
+part-cpp: RUN = MAKEFLAGS= $(MAKE) --no-print-directory test-cpp
 part-%: FORCE
 	@trap 'kill $$!' TERM; $(RUN) >$(LOGS)/$*.log 2>&1 & wait $$!; status=$$?; cat $(LOGS)/$*.log; exit $$status
 

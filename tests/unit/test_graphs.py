@@ -156,8 +156,11 @@ def test_parameters_that_were_moved_or_frozen_are_recorded_anew(num_replays: lis
     model, other = pair()
     for one in (model, other):
         train(one, [4] * 4)
-        one.deep[0].weight.data = one.deep[0].weight.data.clone()
-        one.deep[3].bias.requires_grad_(False)
+        first, last = one.deep[0], one.deep[3]
+        assert isinstance(first, nn.Linear)
+        assert isinstance(last, nn.Linear)
+        first.weight.data = first.weight.data.clone()
+        last.bias.requires_grad_(False)
         train(one, [4] * 4)
     assert_equal(model, other)
 
@@ -190,7 +193,7 @@ def test_hooks_inside_keep_a_part_from_being_recorded(num_replays: list[int], ca
 def test_a_part_that_gives_no_tensors_runs_as_ever(num_replays: list[int], caplog: pytest.LogCaptureFixture) -> None:
     class Pair(nn.Sequential):
         def forward(self, x: torch.Tensor) -> Any:
-            return {"y": super().forward(x)}
+            return {"y": super().forward(x)}  # type: ignore[no-untyped-call]
 
     model = Pair(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 1))
     record_parts(model)

@@ -39,6 +39,7 @@ alias(
         "unsqueeze_ unstack var where zeros zeros_like",
     },
     renamed={
+        "VarBase": "fleet_paddle.imperative:Tensor",
         "disable_dygraph": "fleet_paddle.mode:enable_static",
         "enable_dygraph": "fleet_paddle.mode:disable_static",
         "get_cuda_rng_state": "torch.cuda:get_rng_state_all",

@@ -162,6 +162,17 @@ class Fetched(torch.Tensor):
 
     recursive_sequence_lengths = lod
 
+    def _is_initialized(self) -> bool:
+        return True
+
+    def _get_dims(self) -> list[int]:
+        return list(self.shape)
+
+    def _get_float_element(self, index: int) -> float:
+        return float(self.reshape(-1)[index])
+
+    _get_double_element = _get_float_element
+
 
 class LoDTensorArray(list[LoDTensor]):
     """Several tensors in their order."""

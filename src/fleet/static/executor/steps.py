@@ -18,6 +18,7 @@ from fleet.static.executor.rows import Rows
 from fleet.static.executor.scope import Scope
 from fleet.static.executor.single import as_single
 from fleet.static.executor.unset import Unset
+from fleet.static.notes import trainers_of
 from fleet.static.program import Program
 from fleet.static.pruning import leading_to
 from fleet.static.variable import Variable
@@ -157,7 +158,7 @@ def _compiled(
         raise UsageTypeError(f"feed must be a dictionary of names and values, got {type(feed).__name__}")
     build = getattr(program, "build_strategy", None)
     if build is not None:
-        build.check()
+        build.check(max(build.num_trainers, trainers_of(plain(program).notes)[0]))
     block = plain(program).global_block()
     fetches = fetch_names(fetch_list)
     if is_pruned:

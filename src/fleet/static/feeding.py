@@ -152,13 +152,9 @@ def _typed(var: Variable, array: npt.NDArray[Any]) -> Any:
     if array.dtype.kind in "US":
         array = _read(var, array, target)
     if array.dtype != target:
-        is_text = array.dtype.kind in "US"  # fields of a line, which numpy reads as numbers
-        if target != np.bool_ and not is_text and not np.can_cast(array.dtype, target, "same_kind"):
+        if target != np.bool_ and not np.can_cast(array.dtype, target, "same_kind"):
             raise UsageError(f"{var.name!r} is {var.dtype}, got {array.dtype} samples; convert them")
-        try:
-            array = array.astype(target)
-        except ValueError as error:
-            raise UsageError(f"{var.name!r} is {var.dtype}, got samples that are no such numbers: {error}") from None
+        array = array.astype(target)
     return torch.from_numpy(array).bfloat16() if var.dtype == "bfloat16" else np.ascontiguousarray(array)
 
 

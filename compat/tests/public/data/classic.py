@@ -27,6 +27,11 @@ def small_reviews(folder: Path) -> None:
     _reviews(folder, 660)
 
 
+def few_reviews(folder: Path) -> None:
+    """IMDB: 256 reviews."""
+    _reviews(folder, 128)
+
+
 def many_reviews(folder: Path) -> None:
     """IMDB: 15 600 reviews."""
     _reviews(folder, 7_800)

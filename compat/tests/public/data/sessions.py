@@ -10,7 +10,7 @@ _ITEMS, _KINDS = 60, 6
 
 
 def sessions(folder: Path) -> None:
-    """`train_data/` and `test_data/`: a line has the ids of one session, all of one kind; `vocab.txt` has their number."""
+    """`train_data/` and `test_data/`: a line has the ids of one session, of one kind; `vocab.txt` has their number."""
     random = np.random.default_rng(6)
     (folder / "vocab.txt").write_text(f"{_ITEMS}\n")
     for part, count in (("train", 1000), ("test", 50)):

@@ -70,7 +70,8 @@ def _cross_entropy(
         target = label.movedim(axis, 1) if label.dim() > 1 else label
         if weight is not None:
             target = target * weight.view(-1, *[1] * (target.dim() - 2))
-        return reduced(-(target * scores).sum(min(1, scores.dim() - 1)), reduction)
+        made = reduced(-(target * scores).sum(min(1, rank - 1)), reduction)
+        return made.unsqueeze(axis) if reduction == "none" and rank > 1 else made
     has_last = label.dim() == rank and label.shape[axis] == 1
     hard = torch.squeeze(label, axis) if has_last else label
     hard = hard if hard.dtype is torch.int64 else hard.long()
@@ -115,7 +116,7 @@ def _cross_entropy_of_variables(
     if reduction == "mean" and share is not None:
         total = layers.clip(layers.reduce_sum(share), 1e-12, float("inf"))
         return layers.elementwise_div(layers.reduce_sum(loss), total, name=name)
-    if reduction == "none" and (target is not label or soft_label) and input.ndim > 1:
+    if reduction == "none" and target is not label and not soft_label and input.ndim > 1:
         loss = layers.squeeze(loss, [axis % input.ndim])
     return reduced_variable(loss, reduction, name)
 
@@ -220,7 +221,8 @@ FUNCTIONS = [
 
     A label may have a size of 1 along `axis`, or lack that dimension. With `soft_label` it is a distribution over the
     classes. `weight` has a number for each class, and a mean is then the weighted one. Without a reduction the losses
-    have the label's shape. The mean over labels that are all ignored is 0.
+    have the label's shape, with a size of 1 along `axis` where that is a distribution. The mean over labels that are
+    all ignored is 0.
     """,
         _cross_entropy,
         _cross_entropy_of_variables,

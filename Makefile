@@ -83,7 +83,8 @@ LOGS := build/test-logs
 export PYTEST_DEBUG_TEMPROOT := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4000000 2>/dev/null && echo /dev/shm)
 
 test: setup  ## Run the tests; of long sweeps a sample
-	@rm -rf $(LOGS); mkdir -p $(LOGS); begin=$$(date +%s); trap 'kill $$!' TERM; \
+	@rm -rf $(LOGS); mkdir -p $(LOGS)
+	@begin=$$(date +%s); trap 'kill $$!' TERM; \
 	echo "parts run side by side, and each is shown when it is done; until then see $(LOGS)"; \
 	$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs=$$(($$(nproc) + 1)) \
 		CMAKE_BUILD_PARALLEL_LEVEL=1 SELECT='$(SELECT)' $(PARTS:%=part-%) & wait $$!; status=$$?; \

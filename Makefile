@@ -172,6 +172,7 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/combine.py --json benchmarks/results/combine.json
 	$(BIN)/python benchmarks/static.py --json benchmarks/results/static.json
 	$(BIN)/python benchmarks/calls.py --json benchmarks/results/calls.json
+	$(BIN)/python benchmarks/words.py --json benchmarks/results/words.json
 	$(BIN)/python benchmarks/plane.py --json benchmarks/results/plane.json
 	$(BIN)/python benchmarks/meetings.py --json benchmarks/results/meetings.json
 	$(BIN)/python benchmarks/tls.py --json benchmarks/results/tls.json

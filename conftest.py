@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
@@ -53,6 +54,14 @@ def messages_alone(request: pytest.FixtureRequest) -> Iterator[None]:
     del errors.FleetError.__notes__
     yield
     errors.FleetError.__notes__ = notes
+
+
+@pytest.fixture(autouse=True)
+def words_end() -> Iterator[None]:
+    """What a test says to PaddlePaddle's names, such as `disable_static()`, is not said to the next one."""
+    state = sys.modules.get("fleet_paddle.imperative.state")
+    with nullcontext() if state is None else state.guard():
+        yield
 
 
 @pytest.fixture(autouse=True)

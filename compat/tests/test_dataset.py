@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import io
 import itertools
 import tarfile
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from fleet.errors import UsageError
 from fleet_paddle import reader
@@ -21,15 +23,19 @@ from fleet_paddle.dataset import (
     common,
     conll05,
     criteo,
+    flowers,
     imdb,
     imikolov,
     mnist,
     movielens,
     original_files,
     uci_housing,
+    wmt14,
     wmt16,
 )
 from fleet_paddle.reader import batch
+
+savemat = importlib.import_module("scipy.io").savemat  # here: it sets a variable when it is first imported
 
 
 @pytest.fixture(autouse=True)
@@ -203,13 +209,54 @@ def test_translations(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         wmt16.get_dict("en", 3)
 
 
+def test_translations_with_their_dictionaries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wmt14, "_PAIRS", {"train": 40, "test": 20, "gen": 3})
+    source, target, after = first(wmt14.test(50)())[0]
+    assert (source[0], source[-1], target[0], after[-1]) == (0, 1, 0, 1)
+    assert (target[1:], len(source), len(list(wmt14.gen(50)()))) == (after[:-1], len(target) + 1, 3)
+    assert [len(one) for one in wmt14.get_dict(30)] == [30, 30]
+    long = " ".join(["a"] * 90)
+    files: dict[str, str | bytes] = {"wmt14/train/train": f"a c\tx y\n{long}\tx\nbroken\n"}
+    files |= {f"wmt14/{name}.dict": f"<s>\n<e>\n<unk>\n{words}\n" for name, words in (("src", "a\nc"), ("trg", "y\nx"))}
+    archive(folder / "wmt14" / "wmt14.tgz", files)
+    assert wmt14.get_dict(4) == ({0: "<s>", 1: "<e>", 2: "<unk>", 3: "a"}, {0: "<s>", 1: "<e>", 2: "<unk>", 3: "y"})
+    assert dict(wmt14.get_dict(5, reverse=False)[1])["x"] == 4  # type: ignore[index]
+    assert list(wmt14.train(4)()) == [([0, 3, 2, 1], [0, 2, 3], [2, 3, 1])]
+    with pytest.raises(UsageError, match="more than 3 words, got 3"):
+        wmt14.train(3)
+
+
+def test_flowers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels, label = first(flowers.test(use_xmap=False)(), 1)[0]
+    assert (pixels.shape, pixels.dtype, 0 <= label < 102) == ((3 * 224 * 224,), np.float32, True)
+    data, _ = first(flowers.train(lambda sample: sample, use_xmap=False)(), 1)[0]
+    again, _ = first(flowers.train(lambda sample: sample)(), 1)[0]
+    assert (data[:2], len(again)) == (b"P6", len(data))
+    one = np.zeros((300, 280, 3), np.uint8)
+    one[:, :, 0] = 200  # red
+    file = io.BytesIO()
+    Image.fromarray(one).save(file, "PNG")
+    archive(folder / "flowers" / "102flowers.tgz", {f"jpg/image_0000{n}.jpg": file.getvalue() for n in (1, 2, 3)})
+    savemat(folder / "flowers" / "imagelabels.mat", {"labels": np.array([[7, 8, 9]])})
+    savemat(folder / "flowers" / "setid.mat", {"tstid": np.array([[1, 3]]), "trnid": np.array([[2]]), "valid": [[2]]})
+    samples = list(flowers.train(use_xmap=False)())
+    assert [label for _, label in samples] == [6, 8]
+    colours = samples[0][0].reshape(3, -1)
+    np.testing.assert_allclose(colours.min(1), [-103.94, -116.78, 200 - 123.68], rtol=1e-5)
+    endless = flowers.test(use_xmap=False, cycle=True)()
+    assert [label for _, label in first(endless)] == [7, 7, 7]
+    assert [label for _, label in flowers.valid()()] == [7]
+
+
 def test_roles_of_words(folder: Path) -> None:
     sample = first(conll05.test()())[0]
     assert len(sample) == 9
     assert len({len(one) for one in sample}) == 1
     assert [len(one) for one in conll05.get_dict()] == [44_068, 3_162, 59]
-    with pytest.raises(UsageError, match="word vectors are in the original files alone"):
-        conll05.get_embedding()
+    vectors = Path(conll05.get_embedding())
+    assert vectors.stat().st_size == 16 + 44_068 * 32 * 4
+    before = vectors.stat().st_mtime_ns
+    assert (Path(conll05.get_embedding()), vectors.stat().st_mtime_ns) == (vectors, before)
     parts = {"words": "Cats\neat\nmice\n\n", "props": "-   (A0*)\neat (V*)\n-   (A1*)\n\n"}
     path = "conll05st-release/test.wsj/{0}/test.wsj.{0}.gz"
     archive(
@@ -226,6 +273,7 @@ def test_roles_of_words(folder: Path) -> None:
     (read,) = conll05.test()()
     assert [one[0] for one in read[1:7]] == [1, 3, 4, 5, 2, 1]
     assert (read[0], read[7], read[8]) == ([3, 4, 5], [1, 1, 1], [0, 4, 2])
+    assert conll05.get_embedding() == str(folder / "conll05st" / "emb")
     assert conll05._bio(["(A0*", "*)", "*", "(V*)"]) == ["B-A0", "I-A0", "O", "B-V"]
     assert conll05.get_embedding().endswith("emb")
 
@@ -242,9 +290,9 @@ def test_what_scripts_use_beside_datasets(folder: Path, capsys: pytest.CaptureFi
         common.download("http://x/a.gz", "mine", "1")
     with pytest.raises(AttributeError, match="no 'HOME'"):
         _ = common.HOME
-    for one in (cifar, conll05, imdb, imikolov, mnist, movielens, wmt16):
+    for one in (cifar, conll05, flowers, imdb, imikolov, mnist, movielens, wmt14, wmt16):
         one.fetch()
-    assert capsys.readouterr().err.count("is synthetic") == 7
+    assert capsys.readouterr().err.count("is synthetic") == 9
 
 
 def test_an_unknown_dataset_names_the_known() -> None:

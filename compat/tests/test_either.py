@@ -145,8 +145,8 @@ def test_the_mode_decides_where_nothing_else_does() -> None:
         assert imperative.state.chosen.device == torch.device("cpu")
     assert mode.is_static()
     assert imperative.state.chosen.device is None
-    with pytest.raises(NotSupportedError, match="unique takes tensors, and is not built for variables"):
-        imperative.unique(static.data("x", [None, 6]))
+    with pytest.raises(NotSupportedError, match="imag takes tensors, and is not built for variables"):
+        imperative.imag(static.data("x", [None, 6]))
     with pytest.raises(AttributeError):
         _ = imperative.no_such_name
     mode.seed(7)
@@ -327,3 +327,26 @@ def test_a_layer_of_tensors_refuses_a_variable() -> None:
         with pytest.raises(UsageError, match="Linear was made for tensors and is called with 'x', a variable of a"):
             imperative.nn.Linear(3, 2)(x)
         assert static.default_main_program().global_block().all_parameters() == []
+
+
+def test_an_optimizer_is_a_class_to_scripts() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    mode.disable_static()
+    of_tensors = optimizer.Adam(0.1, parameters=[weight])
+    mode.enable_static()
+    of_programs = optimizer.Adam(0.1)
+    assert isinstance(of_tensors, optimizer.Adam)
+    assert isinstance(of_programs, optimizer.Adam)
+    assert not isinstance(of_tensors, optimizer.SGD)
+    assert isinstance(of_tensors, imperative.optimizer.Optimizer)
+
+    class Halved(optimizer.Adam):  # type: ignore[misc]
+        def __init__(self, learning_rate: float, parameters: list[Any]) -> None:
+            super().__init__(learning_rate / 2, parameters=parameters)
+
+    derived = Halved(0.1, [weight])
+    assert isinstance(derived, optimizer.Adam)
+    assert derived.get_lr() == 0.05
+    weight.grad = torch.ones(2)
+    derived.step()
+    assert torch.allclose(weight, torch.full([2], 0.95))

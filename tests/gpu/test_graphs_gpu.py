@@ -99,14 +99,42 @@ def test_dropout_draws_anew_in_every_replay() -> None:
     assert not torch.equal(outputs[3], outputs[4])
 
 
+def test_half_precision_casts_the_weights_of_each_step() -> None:
+    def losses(records: bool) -> list[float]:
+        torch.manual_seed(0)
+        part = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1)).cuda()
+        if records:
+            record_parts(part)
+        optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
+        found, x = [], torch.randn(64, 8, device="cuda")
+        for _ in range(12):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = (part(x).float() - 1.0).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            found.append(loss.item())
+        return found
+
+    plain = losses(False)
+    assert plain[-1] < 0.5 * plain[0]
+    assert losses(True) == pytest.approx(plain, rel=1e-3)
+
+
 def test_what_cannot_be_recorded_runs_as_ever(caplog: pytest.LogCaptureFixture) -> None:
     class Asks(nn.Sequential):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return super().forward(x) * float(x.sum() > -1e9)  # type: ignore[no-any-return]
+            return super().forward(x) * float(x.sum() > -1e9)  # type: ignore[no-any-return, no-untyped-call]
 
     part = Asks(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)).cuda()
     record_parts(part)
     for _ in range(5):
         part(torch.ones(2, 4, device="cuda")).sum().backward()
     assert "it runs as ever" in caplog.text
-    assert float(torch.ones(1, device="cuda")) == 1.0
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+    assert bool(torch.rand(100, device="cuda").isfinite().all())
+    other = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1)).cuda()
+    record_parts(other)
+    for _ in range(5):
+        other(torch.ones(2, 4, device="cuda")).sum().backward()
+    assert len(other.forward._graphs) == 1  # type: ignore[attr-defined]

@@ -334,3 +334,20 @@ def others() -> list[tuple[str, str]]:
 )
 def test_a_figure_is_that_of_its_file(page: str, text: str) -> None:
     assert text in re.sub(r"\s+", " ", (ROOT / page).read_text())
+
+
+def test_words_of_paddle() -> None:
+    named = {
+        "Linear": "`Linear`",
+        "3 layers": "three layers",
+        "3 layers, 1.8": "three layers, 1.8's words",
+        "small CNN": "a small CNN",
+        "LSTM": "`LSTM`",
+        "DeepFM": "DeepFM",
+    }
+    found = {(one["network"], one["optimizer"]): one for one in cases("words")}
+    assert all(max(one["ratio"], one["forward_ratio"]) <= 1.15 for one in found.values())
+    for network, name in named.items():
+        sgd, adam = found[network, "SGD"], found[network, "Adam"]
+        row = f"| {name} | {sgd['ratio']:.2f} | {adam['ratio']:.2f} | {sgd['forward_ratio']:.2f} |"
+        assert row in (ROOT / PAGE).read_text(), row

@@ -190,7 +190,7 @@ def test_hooks_inside_keep_a_part_from_being_recorded(num_replays: list[int], ca
 def test_a_part_that_gives_no_tensors_runs_as_ever(num_replays: list[int], caplog: pytest.LogCaptureFixture) -> None:
     class Pair(nn.Sequential):
         def forward(self, x: torch.Tensor) -> Any:
-            return {"y": super().forward(x)}
+            return {"y": super().forward(x)}  # type: ignore[no-untyped-call]
 
     model = Pair(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 1))
     record_parts(model)

@@ -11,7 +11,7 @@ CPU = torch.device("cpu")
 
 
 def kinds(plan: Plan) -> torch.Tensor:
-    return torch.from_numpy(kinds_of(plan.values.numpy()))
+    return torch.from_numpy(kinds_of(plan.facts[2].numpy()))
 
 
 def place(
@@ -25,7 +25,7 @@ def place(
     gone = kinds(plan) == TAKEN
     slots = sets.take(plan, now)
     assert slots[plan.new].tolist() == plan.gone_slots.tolist()
-    went = list(zip(plan.gone_keys[gone].tolist(), plan.gone_slots[gone].tolist(), strict=True))
+    went = list(zip(plan.facts[1][gone].tolist(), plan.gone_slots[gone].tolist(), strict=True))
     return slots.tolist(), keys[plan.new].tolist(), went
 
 

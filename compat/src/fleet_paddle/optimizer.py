@@ -6,7 +6,6 @@ Given `parameters` that are tensors it is one of `imperative.optimizer`; without
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
@@ -21,11 +20,31 @@ from fleet_paddle.rates import follow
 Decay = float | Penalty | None
 
 
-def _either(kind: str) -> Callable[..., Any]:
-    """A function with the signature of the optimizer of tensors, which makes that or the one of programs."""
-    of_its_kind = getattr(of_tensors, kind)
-    spelled = Spelling.parse(f"{kind}({of_its_kind.takes})")
-    return spelled.function(f"return make({kind!r}, locals())", {"make": _make}, of_its_kind.__doc__, __name__)
+class Either:
+    """One optimizer of tensors and of programs: called, it makes that which is meant.
+
+    `isinstance` knows both; a class that a script derives from it is one of tensors.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._of_tensors = getattr(of_tensors, kind)
+        self._of_programs = getattr(of_programs, kind)
+        self.__name__, self.__doc__, self.__module__ = kind, self._of_tensors.__doc__, __name__
+        spelled = Spelling.parse(f"{kind}({self._of_tensors.takes})")
+        self.__wrapped__ = spelled.function(f"return make({kind!r}, locals())", {"make": _make}, self.__doc__, __name__)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.__wrapped__(*args, **named)
+
+    def __instancecheck__(self, given: Any) -> bool:
+        return isinstance(given, self._of_tensors | self._of_programs)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        del bases
+        return (self._of_tensors,)
+
+    def __repr__(self) -> str:
+        return f"<optimizer {self.__name__} of tensors or programs>"
 
 
 def _make(kind: str, given: dict[str, Any]) -> Any:
@@ -75,13 +94,13 @@ def _penalty(kind: str, decay: Decay) -> Penalty | None:
     return L2Decay(decay)
 
 
-SGD = _either("SGD")
-Momentum = _either("Momentum")
-Adagrad = _either("Adagrad")
-Adam = _either("Adam")
-AdamW = _either("AdamW")
-Adamax = _either("Adamax")
-RMSProp = _either("RMSProp")
-Lamb = _either("Lamb")
+SGD: Any = Either("SGD")
+Momentum: Any = Either("Momentum")
+Adagrad: Any = Either("Adagrad")
+Adam: Any = Either("Adam")
+AdamW: Any = Either("AdamW")
+Adamax: Any = Either("Adamax")
+RMSProp: Any = Either("RMSProp")
+Lamb: Any = Either("Lamb")
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum", "RMSProp"]

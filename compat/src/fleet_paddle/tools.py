@@ -71,3 +71,11 @@ def get_path_from_url(
 def get_weights_path_from_url(url: str, md5sum: str | None = None) -> str:
     """Where weights with the URL's file name lie in FLEET_DATA_HOME/weights; nothing is downloaded."""
     return download(url, "weights", md5sum)
+
+
+def one_endpoint_a_machine(endpoints: list[str]) -> set[str]:
+    """The first endpoint of each machine: who should fetch a file that all processes there share."""
+    first: dict[str, str] = {}
+    for endpoint in endpoints:
+        first.setdefault(endpoint.rpartition(":")[0], endpoint)
+    return set(first.values())

@@ -15,10 +15,11 @@ alias(
         "fleet_paddle.reader": "batch",
         "fleet_paddle.flags": "get_flags set_flags",
         "fleet_paddle.mode": "disable_static enable_static in_dynamic_mode seed",
+        "fleet_paddle.attr": "ParamAttr",
         "fleet_paddle.hapi.flops": "flops",
         "fleet_paddle.hapi.model": "Model",
         "fleet_paddle.hapi.summary": "summary",
-        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace ParamAttr",
+        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace",
         "fleet_paddle.programs.var_types": "bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint8",
         "fleet_paddle.imperative": "DataParallel Tensor abs acos add add_n addmm all allclose any arange argmax argmin "
         "argsort asin assign atan bernoulli bmm broadcast_shape broadcast_to cast ceil cholesky chunk clip clone "
@@ -38,6 +39,7 @@ alias(
         "unsqueeze_ unstack var where zeros zeros_like",
     },
     renamed={
+        "VarBase": "fleet_paddle.imperative:Tensor",
         "disable_dygraph": "fleet_paddle.mode:enable_static",
         "enable_dygraph": "fleet_paddle.mode:disable_static",
         "get_cuda_rng_state": "torch.cuda:get_rng_state_all",

@@ -102,6 +102,14 @@ def test_sequence_pad_and_unpad_undo_each_other() -> None:
     assert built.run({"x": X}, "sequence_unpad_0.tmp_0@LOD", "sequence_pad_0.tmp_1")[1].tolist() == [2, 0, 3, 1]
 
 
+def test_padded_numbers_become_a_column() -> None:
+    with building() as built:
+        cut = layers.sequence_unpad(fed("whole", [-1, 3], "int64"), fed("sizes", [-1], "int64"))
+        assert cut.shape == (-1, 1)
+    whole = np.array([[1, 2, 0], [3, 0, 0]])
+    assert built.run({"whole": whole, "sizes": np.array([2, 1])}, cut)[0].tolist() == [[1], [2], [3]]
+
+
 def test_sequence_mask() -> None:
     with building() as built:
         sizes = fed("sizes", [-1], "int64")

@@ -12,6 +12,7 @@ from fleet import static
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle import imperative, mode
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
+from support.both_ways import same
 from support.programs import building
 
 RANDOM = np.random.default_rng(4)
@@ -33,28 +34,6 @@ LAST = {1: "NLC", 2: "NHWC", 3: "NDHWC"}
 def nobody_spoke() -> Iterator[None]:
     with mode.kept(), static.scope_guard(static.Scope()):
         yield
-
-
-def same(call: Callable[..., Any], *arrays: Any, unknown: bool = False) -> None:
-    """A function of variables computes what it computes of tensors, and so do its gradients."""
-    tensors = [imperative.to_tensor(one, stop_gradient=False) for one in arrays]
-    wanted = call(*tensors)
-    (wanted * wanted).sum().backward()
-    mode.enable_static()
-    with building() as built:
-        given = []
-        for place, one in enumerate(arrays):
-            sizes = [None] * (one.ndim - 2) if unknown and not place else one.shape[2:]
-            shape = list(one.shape) if place else [None, one.shape[1], *sizes]
-            given.append(static.data(f"x{place}", shape))
-            given[-1].stop_gradient = False
-        out = call(*given)
-        slopes = static.gradients(imperative.sum(out * out), given)
-    found = built.run({f"x{place}": one for place, one in enumerate(arrays)}, out, *slopes)
-    mode.disable_static()
-    assert all(size in (-1, real) for size, real in zip(out.shape, wanted.shape, strict=True)), out
-    for one, other in zip(found, [wanted.detach(), *(one.grad for one in tensors)], strict=True):
-        np.testing.assert_allclose(one, other.numpy(), rtol=1e-3, atol=1e-4)
 
 
 PADDINGS: dict[str, Callable[[int], Any]] = {

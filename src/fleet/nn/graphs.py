@@ -19,6 +19,7 @@ from weakref import ReferenceType, ref
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
+from torch.nn.utils.stateless import _reparametrize_module
 
 from fleet.errors import UsageError
 from fleet.nn.sparse import SparseModule
@@ -134,12 +135,22 @@ class Recorded:
     def _recorded(self, inputs: Tensors) -> _Graph | None:
         hooked = next((name for name, one in self._module.named_modules() if name and _has_hooks(one)), None)
         if hooked is not None:
-            return self._give_up(f"{hooked!r} in it has hooks, which a recording would not call")
+            self._give_up(f"{hooked!r} in it has hooks, which a recording would not call")
+            return None
+        # Leaves of their own over the same memory: what autograd keeps for those of the model belongs to their stream.
+        leaves = {id(one): one.detach().requires_grad_(one.requires_grad) for one in self._parameters}
+        by_name = {name: leaves[id(one)] for name, one in self._module.named_parameters(remove_duplicate=False)}
+
+        def run(*given: torch.Tensor) -> Any:
+            with _reparametrize_module(self._module, by_name), _without_cached_casts():
+                return self._forward(*given)
+
         try:
             with _unchanged(self._module, self._device):
-                return _Graph(self._forward, inputs, self._parameters)
+                return _Graph(run, inputs, list(leaves.values()))
         except RuntimeError as error:
-            return self._give_up((str(error).strip().splitlines() or [type(error).__name__])[0])
+            self._give_up((str(error).strip().splitlines() or [type(error).__name__])[0])
+            return None
 
     def _give_up(self, why: str) -> None:
         self._is_given_up = True
@@ -205,7 +216,7 @@ class _Graph:
     def _forward(self) -> Sequence[torch.Tensor]:
         found = self._run(*self._inputs)
         self._is_one = isinstance(found, torch.Tensor)
-        self._outputs = (found,) if self._is_one else tuple(found)
+        self._outputs = (found,) if isinstance(found, torch.Tensor) else tuple(found)
         if not all(isinstance(one, torch.Tensor) and one.requires_grad for one in self._outputs):
             raise RuntimeError("it returns something else than tensors that have a gradient")
         return self._outputs
@@ -216,6 +227,7 @@ class _Graph:
     def _forward_and_backward(self) -> None:
         self._grads = [torch.zeros_like(one) for one in self._forward()]
         self._backward()
+        self._outputs = ()  # and with them what autograd keeps for the stream of this
 
 
 class _Replayed(torch.autograd.Function):
@@ -246,10 +258,18 @@ def warm_up(work: Callable[[], None], device: torch.device) -> None:
 
 def record(work: Callable[[], Sequence[Any]], device: torch.device, pool: Any) -> tuple[Sequence[Any], Replay, Any]:
     """What the work gave, what does it again in the same memory, and the pool that this comes from."""
-    graph = torch.cuda.CUDAGraph()
-    # Of this thread only: the one aside goes on with its own work meanwhile.
-    with torch.cuda.device(device), torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-        found = work()
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(device)
+    generator, spare = torch.cuda.default_generators[stream.device_index], torch.Generator(device)
+    spare.set_state(generator.get_state())
+    try:
+        # Of this thread only: the one aside goes on with its own work meanwhile.
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            found = work()
+    except RuntimeError:
+        # torch leaves its stream and its random numbers in the middle of the recording.
+        torch.cuda.set_stream(stream)
+        generator.graphsafe_set_state(spare)
+        raise
     return found, graph.replay, graph.pool()
 
 
@@ -266,6 +286,17 @@ def _unchanged(module: nn.Module, device: torch.device) -> Iterator[None]:
                 buffer.copy_(value)
         if state is not None:
             torch.cuda.set_rng_state(state, device)
+
+
+@contextmanager
+def _without_cached_casts() -> Iterator[None]:
+    """Autocast keeps weights in half precision until it ends; a recording must cast those of its own time."""
+    before = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(before)
 
 
 def _has_hooks(module: nn.Module) -> bool:

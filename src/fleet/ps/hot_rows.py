@@ -116,7 +116,7 @@ class HotRows:
         """Where keys go; of the new ones, in host memory, the keys, those that they drive out, and the kinds [3, M]."""
         while True:
             plan = self._sets.plan(keys, placement.call, placement.oldest)
-            copied = download(torch.stack([plan.new_keys, plan.gone_keys, plan.values]))
+            copied = download(plan.facts)
             wait_for(self._device)
             found: NDArray[np.int64] = copied.numpy()
             found[2] = kinds_of(found[2])

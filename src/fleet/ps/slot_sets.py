@@ -11,6 +11,8 @@ Legend: U keys of a batch, M those of them that are not there, S sets, W ways.
 
 from __future__ import annotations
 
+from functools import cache
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -37,12 +39,10 @@ class Plan(NamedTuple):
     """Of each key, counted through all sets [U]."""
     new: torch.Tensor
     """Which keys are not there [M]; the rest has one entry for each of these."""
-    new_keys: torch.Tensor
     new_ways: torch.Tensor
-    gone_keys: torch.Tensor
     gone_slots: torch.Tensor
-    values: torch.Tensor
-    """What the way was worth: `kinds_of` tells."""
+    facts: torch.Tensor
+    """[3, M]: those keys, the ones that they drive out, and what the way was worth: `kinds_of` tells."""
 
 
 def kinds_of(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -54,7 +54,9 @@ def kinds_of(values: NDArray[np.int64]) -> NDArray[np.int64]:
 class SlotSets:
     """Keys and their slots. One call at a time; results are for the stream that the call was made on."""
 
-    def __init__(self, capacity: int, device: torch.device) -> None:
+    def __init__(self, capacity: int, device: torch.device, *, kernels: bool | None = None) -> None:
+        """`kernels`: whether to use those of `slot_kernels`; None: on a GPU, where Triton is there."""
+        self._kernels = _kernels() if (device.type == "cuda" if kernels is None else kernels) else None
         num_sets = -(-capacity // WAYS)
         self._keys = torch.zeros((num_sets, WAYS), dtype=torch.int64, device=device)
         self._slots = torch.arange(num_sets * WAYS, dtype=torch.int32, device=device).view(num_sets, WAYS)
@@ -76,6 +78,8 @@ class SlotSets:
 
         `now`: this call, larger than any before. Waits for the device once, to know how many are missing.
         """
+        if self._kernels is not None:
+            return self._plan_by(self._kernels, keys, now, oldest)
         sets = _sets_of(keys, len(self._keys))
         is_here = (self._keys.index_select(0, sets) == keys.unsqueeze(1)) & (self._calls.index_select(0, sets) != EMPTY)
         is_found, way = is_here.max(dim=1)
@@ -90,17 +94,30 @@ class SlotSets:
         nth = rank.clamp(max=WAYS - 1).unsqueeze(1)
         calls = self._calls.index_select(0, new_sets)
         value = torch.add(calls, self._uses.index_select(0, new_sets).long(), alpha=1 << 32)
-        least, order = value.masked_fill_(calls >= oldest, _LAST).sort(dim=1)
+        least, order = value.masked_fill_(calls >= oldest, _LAST).sort(dim=1, stable=True)
         values = least.gather(1, nth).squeeze(1).masked_fill_(rank >= WAYS, _LAST)
         new_ways = torch.add(order.gather(1, nth).squeeze(1), new_sets, alpha=WAYS)
         ways.scatter_(0, new, new_ways)
         gone_keys = self._keys.view(-1).index_select(0, new_ways)
         gone_slots = self._slots.view(-1).index_select(0, new_ways).long()
-        return Plan(keys, sets, ways, new, keys.index_select(0, new), new_ways, gone_keys, gone_slots, values)
+        facts = torch.stack([keys.index_select(0, new), gone_keys, values])
+        return Plan(keys, sets, ways, new, new_ways, gone_slots, facts)
+
+    def _plan_by(self, kernels: ModuleType, keys: torch.Tensor, now: int, oldest: int) -> Plan:
+        sets, ways, new = kernels.find(keys, self._keys, self._calls, now, _FACTORS, EMPTY)
+        found = kernels.choose(keys, sets, ways, new, self._index, oldest, _LAST)
+        return Plan(keys, sets, ways, *found)
+
+    @property
+    def _index(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        return self._keys, self._slots, self._calls, self._uses
 
     def take(self, plan: Plan, now: int) -> torch.Tensor:
         """Do as planned in the same call, none being FULL; the slots of all keys."""
-        self._keys.view(-1).scatter_(0, plan.new_ways, plan.new_keys)
+        if self._kernels is not None:
+            found: torch.Tensor = self._kernels.take(plan.keys, plan.sets, plan.ways, self._index, now, MOST)
+            return found
+        self._keys.view(-1).scatter_(0, plan.new_ways, plan.facts[0])
         uses = self._uses.view(-1)
         most = self._uses.index_select(0, plan.sets).amin(dim=1) + MOST
         uses.scatter_(0, plan.ways, torch.minimum(uses.index_select(0, plan.ways) + 1, most))
@@ -130,3 +147,13 @@ def _sets_of(keys: torch.Tensor, num_sets: int) -> torch.Tensor:
         keys = keys * factor
         keys = keys ^ (keys >> 32)
     return keys % num_sets
+
+
+@cache
+def _kernels() -> ModuleType | None:
+    """Those of Triton, which comes with torch for GPUs."""
+    try:
+        from fleet.ps import slot_kernels
+    except ImportError:
+        return None
+    return slot_kernels

@@ -56,6 +56,14 @@ class Block:
             raise UsageError(f"the program has no variable {name!r}; {hint}")
         return found
 
+    def levels_of(self, var: Variable) -> list[str]:
+        """The variables that say where the rows of a ragged one begin, then where groups of rows do; [] for others."""
+        found: list[str] = []
+        while var.lod is not None and var.lod not in found:
+            found.append(var.lod)
+            var = self.var(var.lod)
+        return found
+
     def _find(self, name: str) -> Variable | None:
         found = self.vars.get(name)
         if found is None and self.parent >= 0:
@@ -150,7 +158,7 @@ class Block:
     def drop_unused(self, kept: Iterable[str] = ()) -> None:
         """Leave out the variables that no operator uses, except parameters and those `kept`."""
         used = {name for op in self.ops for name in (*op.input_names, *op.output_names)} | set(kept)
-        used |= {var.lod for var in self.vars.values() if var.lod and var.name in used}
+        used |= {name for var in self.vars.values() if var.name in used for name in self.levels_of(var)}
         self.vars = {
             name: var
             for name, var in self.vars.items()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fleet.errors import UsageError
+from fleet.static import names
 from fleet.static.block import Block
 from fleet.static.infer import site_of
 from fleet.static.operator import REMOTE, Operator
@@ -18,6 +19,7 @@ from fleet.static.registry import definition
 
 if TYPE_CHECKING:
     from fleet.static.program import Program
+    from fleet.static.variable import Variable
 
 
 MAX_DEPTH = 32
@@ -152,3 +154,48 @@ def compact(program: Program) -> None:
     for block in program.blocks:
         block.index, block.parent = numbers[block.index], numbers.get(block.parent, -1)
     program.changed()
+
+
+def carry_rows(body: Block) -> None:
+    """Give the ragged variables around a loop that its body assigns to offsets that change with them.
+
+    Variables share offsets: what is computed from a batch has the batch's. A loop that assigns to some of them, as a
+    search that keeps an encoder's output beside its beams, must not change the others. So they share a copy, which the
+    whole body reads, and which becomes what was assigned when the turn ends, after the last of them was.
+    """
+    around = body.program.blocks[body.parent]
+    for shared, (new, assigned) in _assigned(body).items():
+        own = around.create_var(names.generate(shared, body.has_var), [-1], "int64", stop_gradient=True)
+        around.append_op("assign", {"X": shared}, {"Out": own})
+        for block in body.program.blocks[body.index :]:  # blocks inside of it come after it
+            _rename(block, shared, own.name)
+        for var in assigned:
+            var.lod = own.name
+        body.append_op("assign", {"X": own.name if new == shared else new}, {"Out": own})
+
+
+def _assigned(body: Block) -> dict[str, tuple[str, list[Variable]]]:
+    """Offsets of variables around a body that are assigned to: the offsets of what is assigned, and the variables."""
+    found: dict[str, tuple[str, list[Variable]]] = {}
+    for op in body.ops:
+        if op.type != "assign":
+            continue
+        source, target = body.var(op.input("X")[0]), body.var(op.output("Out")[0])
+        if target.name in body.vars or target.lod is None or source.lod in (None, target.lod):
+            continue
+        if target.is_data:
+            raise UsageError(
+                f"{site_of(op)}assign: {target.name!r} is fed, and cannot get other rows in a loop; assign to a copy: "
+                f"assign({target.name}) before the loop"
+            )
+        found.setdefault(target.lod, (str(source.lod), []))[1].append(target)
+    return found
+
+
+def _rename(block: Block, old: str, new: str) -> None:
+    """Read other offsets throughout a block."""
+    for op in block.ops:
+        op.inputs = {slot: [new if name == old else name for name in given] for slot, given in op.inputs.items()}
+    for var in block.vars.values():
+        if var.lod == old:
+            var.lod = new

@@ -34,6 +34,8 @@ class _Declared(Infer):
     def _give(self, var: Variable, shape: Shape, dtype: str | None, kind: str | None, lod: str | None) -> None:
         if var.persistable and var.shape:  # it keeps what it is, if the shape fits
             kind, lod = None, None
+        if var.block is not self.block and var.lod is not None:  # nor does a block change its offsets
+            lod = None
         before = self._made.get(var.name, _nature(var))
         self._made[var.name] = (shape, dtype or before[1], kind or before[2], lod or before[3])
 
@@ -41,9 +43,11 @@ class _Declared(Infer):
         """UsageError that names the first output that is another."""
         for name, made in self._made.items():
             stated = _nature(self.block.var(name))
-            if made[2:] == stated[2:] == (ARRAY, None) and not made[0]:
+            if made[2:] == stated[2:] and made[2] == ARRAY and not made[0]:
                 continue  # what is written to an array later says what it holds
-            if not may_equal(stated[0], made[0]) or stated[1:] != made[1:]:
+            # A loop may give a ragged variable other offsets than those that it is made with.
+            is_other = stated[1:3] != made[1:3] or (stated[3] is None) != (made[3] is None)
+            if not may_equal(stated[0], made[0]) or is_other:
                 raise self.fail(f"{name!r} is declared as {_described(*stated)}, and would be {_described(*made)}")
 
 

@@ -114,20 +114,28 @@ def _column(var: Variable, column: Sequence[Any]) -> Any:
 
 def _ragged(var: Variable, column: Sequence[Any]) -> LoDTensor:
     """Rows of different lengths, one after the other."""
-    row, width = var.shape[1:], prod(var.shape[1:])
+    row = var.shape[1:]
     try:
         if all(isinstance(one, np.ndarray) for one in column):
             sizes = [one.size for one in column]
+            row = _known(row, column[0].shape[1:])
             whole = np.concatenate([one.reshape(-1) for one in column])
         else:
             lengths = [len(one) for one in column]
             whole = _array(var, list(chain.from_iterable(column)))
             sizes = [length * prod(whole.shape[1:]) for length in lengths]
+            row = _known(row, whole.shape[1:])
     except TypeError:
         raise UsageError(f"{var.name!r} is ragged: a sample has a list of values for it, got a number") from None
+    width = prod(row)
     if width < 1 or any(size % width for size in sizes):
         raise UsageError(f"{var.name!r} is ragged: a sample has a list of rows of shape {list(row)} for it, got others")
     return LoDTensor(_typed(var, whole.reshape(-1, *row)), np.cumsum([0, *(size // width for size in sizes)]))
+
+
+def _known(row: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a row; sizes that the variable leaves open are those of the samples."""
+    return given if -1 in row and len(given) == len(row) else row
 
 
 def _array(var: Variable, values: Sequence[Any]) -> npt.NDArray[Any]:
@@ -141,11 +149,21 @@ def _array(var: Variable, values: Sequence[Any]) -> npt.NDArray[Any]:
 
 def _typed(var: Variable, array: npt.NDArray[Any]) -> Any:
     target = _numpy(var.dtype)
+    if array.dtype.kind in "US":
+        array = _read(var, array, target)
     if array.dtype != target:
         if target != np.bool_ and not np.can_cast(array.dtype, target, "same_kind"):
             raise UsageError(f"{var.name!r} is {var.dtype}, got {array.dtype} samples; convert them")
         array = array.astype(target)
     return torch.from_numpy(array).bfloat16() if var.dtype == "bfloat16" else np.ascontiguousarray(array)
+
+
+def _read(var: Variable, array: npt.NDArray[Any], target: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Numbers that a reader has left as the texts of its file."""
+    try:
+        return array.astype(target)
+    except ValueError as error:
+        raise UsageError(f"{var.name!r} is {var.dtype}, got texts that are no such numbers: {error}") from None
 
 
 def _numpy(dtype: str) -> np.dtype[Any]:

@@ -82,8 +82,10 @@ def num_rows(feed: Feed) -> int:
 def _rows(name: str, parts: Sequence[Any], var: Variable | None) -> Any:
     if var is not None and var.lod is not None:
         several = [LoDTensor.of(part, var) for part in parts]
-        lengths = [length for part in several for length in torch.diff(part.offsets).tolist()]
-        return LoDTensor(torch.cat([part.values for part in several]), np.cumsum([0, *lengths]))
+        whole = LoDTensor(torch.cat([part.values for part in several]))
+        levels = zip(*(part.recursive_sequence_lengths() for part in several), strict=True)
+        whole.set_recursive_sequence_lengths([[length for part in level for length in part] for level in levels])
+        return whole
     parts = [part.values if isinstance(part, LoDTensor) else part for part in parts]
     if var is not None and var.shape and np.shape(parts[0])[:1] == var.shape[:1]:
         first, *others = (part.cpu() if isinstance(part, torch.Tensor) else part for part in parts)
@@ -99,7 +101,7 @@ def _rows(name: str, parts: Sequence[Any], var: Variable | None) -> Any:
 
 def _moved(value: Any, device: torch.device) -> Any:
     if isinstance(value, LoDTensor):
-        return LoDTensor(value.values.to(device), value.offsets)
+        return LoDTensor(value.values.to(device), value.offsets, value.groups)
     if isinstance(value, tuple):
         return _moved(value[0], device), value[1]
     tensor = torch.from_numpy(value) if isinstance(value, np.ndarray) else value

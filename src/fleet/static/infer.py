@@ -87,7 +87,9 @@ class Infer:
         if var.shape and var.block is not self.block:
             shape = self._joined(var, shape, dtype)
         var.shape, var.dtype = shape, dtype or var.dtype
-        var.kind, var.lod = kind or var.kind, lod or var.lod
+        var.kind = kind or var.kind
+        if var.lod is None or var.block is self.block:  # a variable from around a block keeps the offsets that it has
+            var.lod = lod or var.lod
 
     def _joined(self, var: Variable, shape: Shape, dtype: str | None) -> Shape:
         """The shape of a variable from around a block that the block writes: sizes that differ are left open."""

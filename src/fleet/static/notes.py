@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 CLIP_NOTE = "gradient_clip"
 """What `set_gradient_clip` leaves: parameter to the record of its clip, until `minimize`."""
 
@@ -25,3 +28,9 @@ TRAFFIC_NOTE = "traffic"
 
 OF_EVALUATION = (SERVERS_NOTE, TRAFFIC_NOTE, MEMORY_NOTE)
 """What evaluation needs as well: where the rows of lookups are, and when values are let go."""
+
+
+def trainers_of(notes: Mapping[str, Any]) -> tuple[int, int]:
+    """How many trainers a program with these notes was transpiled for, and which of them it is for."""
+    note = notes.get(COLLECTIVE_NOTE)
+    return (1, 0) if note is None else (len(note["endpoints"]), note["trainer_id"])

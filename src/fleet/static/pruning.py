@@ -57,7 +57,7 @@ def leading_to(program: Program, targets: Sequence[str], feeds: Iterable[str]) -
     other = program.clone()
     other.serial = program.serial
     block = other.global_block()
-    given = {name for feed in feeds for name in (feed, block.var(feed).lod) if name is not None}
+    given = {name for feed in feeds for name in (feed, *block.levels_of(block.var(feed)))}
     block.ops = [
         op
         for op in block.ops

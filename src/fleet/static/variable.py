@@ -33,7 +33,8 @@ class Variable(Signs):
     """A value of a program. `-1` in the shape is a size that a batch decides.
 
     `kind` is "tensor", or "rows" for a sparse gradient. A ragged variable names the variable that holds its offsets in
-    `lod`: row i of a batch is `values[offsets[i]:offsets[i + 1]]`.
+    `lod`: row i of a batch is `values[offsets[i]:offsets[i + 1]]`. Where that variable is ragged too, there are two
+    levels: its rows are groups of rows.
 
     Signs such as +, < and x[0] add operators to the program. == and != do not: they tell variables apart, so that these
     can be in sets and be found in lists; `layers.equal` compares values.
@@ -64,8 +65,8 @@ class Variable(Signs):
 
     @property
     def lod_level(self) -> int:
-        """1 for a ragged variable, else 0."""
-        return 0 if self.lod is None else 1
+        """1 for a ragged variable, 2 if its rows are in groups, else 0."""
+        return len(self.block.levels_of(self))
 
     @property
     def ndim(self) -> int:

@@ -34,11 +34,16 @@ class ProgramOptions(Group):
     """What the settings are now, for caches: a number that all have that are set alike."""
 
     _only: ClassVar[dict[str, str]] = {}
+    _alone: ClassVar[dict[str, int]] = {}
+    """Values of fields in `_only` that have the outcome of the default in a program of one trainer."""
 
-    def check(self) -> None:
-        """NotSupportedError for what would change a result and is not built."""
+    def check(self, num_trainers: int | None = None) -> None:
+        """NotSupportedError for what would change a result and is not built.
+
+        `num_trainers` is how many have a part in the gradients of the program, where that is known.
+        """
         for leaf in self.changed():
-            if leaf.dotted in self._only:
+            if leaf.dotted in self._only and not (num_trainers == 1 and self._alone.get(leaf.dotted) == leaf.value):
                 raise NotSupportedError(f"{self.__dict__['_path']}.{leaf.dotted} {self._only[leaf.dotted]}")
 
     def _keep(self, clean: Mapping[str, Any]) -> None:
@@ -84,12 +89,16 @@ class BuildStrategy(ProgramOptions):
         "hierarchical_allreduce_exter_nranks": "is not built; NCCL finds the way through the machines by itself",
     }
 
+    _alone: ClassVar = {"gradient_scale_strategy": GradientScaleStrategy.One}
+
     torch_compile = switch(False, "hands the compiled program to torch.compile.")
     cuda_graph = switch(False, "records the program once for each combination of feed shapes and replays it on a GPU.")
     memory_optimize = switch(False, "frees values when nobody needs them any more.")
     num_trainers = whole(1, "is the number of trainers the program was transpiled for.", least=1)
     trainer_id = whole(0, "is the trainer the program was transpiled for.", least=0)
-    gradient_scale_strategy = whole(0, "is 0 for the mean over trainers (CoeffNumDevice).", least=0, most=2)
+    gradient_scale_strategy = whole(
+        0, "is 0 for the mean over trainers (CoeffNumDevice), and may be 1 (One) for one trainer.", least=0, most=2
+    )
     sync_batch_norm = switch(False, "is for torch modules only; `strategy.build_strategy = ...` sets it there.")
     debug_graphviz_path = text("", "would receive a drawing of the program. It stays empty.")
     use_hierarchical_allreduce = switch(False, "stays False: NCCL finds the way through the machines by itself.")

@@ -206,8 +206,24 @@ def test_rows_that_cannot_be_cut() -> None:
         built.run({"x": [[1, 2], [3]]}, out)
     assert built.run({"x": [[1, 2, 3, 4], [5, 6]]}, out)[0].tolist() == [[4, 6], [5, 6]]
     assert built.run({"x": []}, out)[0].shape == (0, 2)
-    with pytest.raises(NotSupportedError, match="^recursive_seq_lens must have one level, got 2$"):
-        create_lod_tensor(ROWS, [[1], [3]])
+    with pytest.raises(NotSupportedError, match="^recursive_sequence_lengths must have one or two levels, got 3$"):
+        create_lod_tensor(ROWS, [[1], [1], [3]])
+
+
+def test_rows_in_groups_come_back_as_they_were_fed() -> None:
+    with building() as built:
+        x = fed("x", [-1, 1], lod_level=2)
+        out = layers.scale(x, 2.0)
+    assert (x.lod_level, out.lod_level) == (2, 2)
+    values = np.arange(5.0, dtype="f").reshape(5, 1)
+    feed = {"x": create_lod_tensor(values, [[2, 1], [2, 1, 2]])}
+    found = Executor(CPUPlace()).run(built.main, feed, [out], return_numpy=False)[0]
+    assert (found.lod(), np.array(found).ravel().tolist()) == ([[0, 2, 3], [0, 2, 3, 5]], [0, 2, 4, 6, 8])
+    assert found.recursive_sequence_lengths() == [[2, 1], [2, 1, 2]]
+    twice = Executor(CPUPlace()).run(built.main, [feed, feed], [out], return_numpy=False)[0]
+    assert twice.recursive_sequence_lengths() == [[2, 1, 2, 1], [2, 1, 2, 2, 1, 2]]
+    with pytest.raises(UsageError, match="feed 'x' has two levels of rows: give a LoDTensor with both"):
+        built.run({"x": create_lod_tensor(values, [[5]])}, out)
 
 
 class Adopting:

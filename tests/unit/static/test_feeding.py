@@ -51,6 +51,22 @@ def test_samples_become_arrays(program: Program) -> None:
     assert feed["label"].tolist() == [[7], [8]]
 
 
+def test_texts_of_numbers_are_read(program: Program) -> None:
+    feeder = DataFeeder([data("id", [1], dtype="int64"), data("words", [1], dtype="int64", lod_level=1)])
+    feed = feeder.feed([("12", ["1", "2"]), ("7", ["3"])])
+    assert (feed["id"].tolist(), str(feed["id"].dtype)) == ([[12], [7]], "int64")
+    assert feed["words"].values.tolist() == [[1], [2], [3]]
+    with pytest.raises(UsageError, match="'id' is int64, got texts that are no such numbers: .*'a few'"):
+        feeder.feed([("a few", ["1"])])
+
+
+def test_rows_of_open_size_are_as_wide_as_the_samples(program: Program) -> None:
+    feeder = DataFeeder([data("rows", [-1, -1], append_batch_size=False, lod_level=1)])
+    for one, two in (([[1, 2, 3]], [[4, 5, 6], [7, 8, 9]]), (np.ones((1, 3)), np.ones((2, 3)))):
+        rows = feeder.feed([(one,), (two,)])["rows"]
+        assert (rows.shape(), rows.lod()) == ([3, 3], [[0, 1, 3]])
+
+
 def test_ragged_samples_become_lod_tensors(program: Program) -> None:
     feeder = DataFeeder([data("words", [1], dtype="int64", lod_level=1), data("rows", [2], lod_level=1)])
     lists: Any = [([1, 2, 3], [[1, 2]]), ([], []), ([4], [[3, 4], [5, 6]])]

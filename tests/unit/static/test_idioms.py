@@ -79,8 +79,12 @@ def test_a_lod_tensor_is_filled_step_by_step() -> None:
     assert one.has_valid_recursive_sequence_lengths()
     with pytest.raises(UsageError, match="offsets end at 4, but there are 5 values"):
         one.set_recursive_sequence_lengths([[4]])
-    with pytest.raises(NotSupportedError, match="lod must have one level, got 2"):
-        one.set_lod([[0, 1], [0, 5]])
+    with pytest.raises(NotSupportedError, match="lod must have one or two levels, got 3"):
+        one.set_lod([[0, 1], [0, 1], [0, 5]])
+    with pytest.raises(UsageError, match="offsets end at 2, but there are 1 rows"):
+        one.set_lod([[0, 2], [0, 5]])
+    one.set_lod([[0, 1, 3], [0, 1, 4, 5]])
+    assert (one.recursive_sequence_lengths(), len(one)) == ([[1, 2], [1, 3, 1]], 2)
     one.set(np.zeros((2, 1)))
     assert one.lod() == [], "other values have other rows"
     several = LoDTensorArray()

@@ -12,6 +12,7 @@ from fleet.static.executor.executor import Executor
 from fleet.static.executor.parallel import CompiledProgram, ParallelExecutor
 from fleet.static.executor.place import CPUPlace, CUDAPlace
 from fleet.static.executor.scope import scope_guard
+from fleet.static.notes import COLLECTIVE_NOTE
 from fleet.static.places import cpu_places
 from fleet.strategy import BuildStrategy, ExecutionStrategy
 from support.programs import trained
@@ -41,7 +42,7 @@ def test_fields_show_themselves() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("gradient_scale_strategy", BuildStrategy.GradientScaleStrategy.One),
+        ("gradient_scale_strategy", BuildStrategy.GradientScaleStrategy.Customized),
         ("sync_batch_norm", True),
         ("debug_graphviz_path", "graph.dot"),
         ("use_hierarchical_allreduce", True),
@@ -57,6 +58,15 @@ def test_what_would_change_a_result_is_refused(name: str, value: Any) -> None:
     ):
         with pytest.raises(NotSupportedError, match=f"^BuildStrategy.{name}"):
             use()
+
+
+def test_the_gradient_of_one_trainer_is_a_sum_and_a_mean() -> None:
+    built, _ = trained()
+    build = BuildStrategy(gradient_scale_strategy=BuildStrategy.GradientScaleStrategy.One)
+    assert CompiledProgram(built.main, build).build_strategy is build
+    built.main.notes[COLLECTIVE_NOTE] = {"endpoints": ["127.0.0.1:1", "127.0.0.1:2"], "trainer_id": 0}
+    with pytest.raises(NotSupportedError, match="^BuildStrategy.gradient_scale_strategy must be CoeffNumDevice"):
+        CompiledProgram(built.main, build)
 
 
 def test_one_iteration_for_each_run() -> None:

@@ -39,3 +39,14 @@ def test_a_fetched_loss_is_a_number_too() -> None:
 )
 def test_what_is_computed_with_it_is_numpys(made: Any, kind: type) -> None:
     assert type(made(as_single(np.array([2.0])))) is kind
+
+
+def test_rows_of_a_column_are_numbers_and_the_column_is_none() -> None:
+    column = as_single(np.array([[1.5], [2.5]]))
+    assert ["%.1f" % row for row in column] == ["1.5", "2.5"]  # noqa: UP031
+    assert (float(column[1]), int(column[0]), f"{column[0]:.2f}") == (2.5, 1, "1.50")
+    with pytest.raises(TypeError, match="converted to Python scalars"):
+        float(column)
+    with pytest.raises(TypeError, match="unsupported format string"):
+        f"{column:.2f}"
+    assert type(as_single(np.ones((2, 3)))) is np.ndarray

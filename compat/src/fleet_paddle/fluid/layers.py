@@ -72,9 +72,12 @@ def _either(name: str, of_variables: Callable[..., Any] | None) -> Callable[...,
     """One function of a layer of programs and what does the same for tensors."""
     of_tensors = making.FUNCTIONS.get(name) or computed(name, of_variables)
     is_maker = name in making.FUNCTIONS
+    defaults = _defaults(of_variables or of_tensors)
 
     @wraps(of_variables or of_tensors)
     def call(*args: Any, **named: Any) -> Any:
+        if named and any(value is None for value in named.values()):
+            named = {key: value for key, value in named.items() if value is not None or key not in defaults}
         if (args and isinstance(args[0], _TENSOR)) or _holds(_TENSOR, args, named):
             return of_tensors(*args, **named)
         if mode.is_dynamic() and not _holds(Variable, args, named):
@@ -86,6 +89,14 @@ def _either(name: str, of_variables: Callable[..., Any] | None) -> Callable[...,
         return of_variables(*args, **named)
 
     return call
+
+
+def _defaults(layer: Callable[..., Any]) -> frozenset[str]:
+    """Arguments whose default is something else than None: None means that nothing was said, as in PaddlePaddle."""
+    empty = inspect.Parameter.empty
+    return frozenset(
+        name for name, one in inspect.signature(layer).parameters.items() if one.default not in (None, empty)
+    )
 
 
 def _holds(kind: type, args: tuple[Any, ...], named: dict[str, Any]) -> bool:

@@ -7,13 +7,14 @@ place of the sizes that a batch decides: what then differs is for the batch to d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
 
 import torch
 
-from fleet.errors import FleetError
+from fleet.errors import FleetError, UsageError
 from fleet.static.dtypes import canonical, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.layers.helper import LayerBuilder
@@ -24,6 +25,10 @@ from fleet.static.variable import Variable
 
 PROBES = (240, 480)
 """What stands for sizes that a batch decides: numbers that most others divide, as functions may ask for that."""
+_FEW = 2
+
+_Several = list[list[Variable]]
+"""The variables of each slot."""
 
 
 def computed(
@@ -34,13 +39,15 @@ def computed(
     inputs: tuple[str, ...] = ("X",),
     outputs: tuple[str, ...] = ("Out",),
     wrt: tuple[str, ...] = ("X",),
+    outs: tuple[str, ...] | None = None,
     infer: Callable[[Infer], None] | None = None,
     **how: Any,
 ) -> Callable[[Kernel], Kernel]:
     """Define an operator by the decorated function of tensors, one for each input slot, and of attributes.
 
-    A slot that was left out is None, one of several variables a list. `wrt` are the slots that get a gradient; `infer`
-    finds shapes where a tensor without values cannot. The rest is what `fleet.static.ops.making.computes` takes.
+    A slot that was left out is None, one of several variables a list. `wrt` are the slots that get a gradient, `outs`
+    those whose gradient counts, all unless given; `infer` finds shapes where a tensor without values cannot. The rest
+    is what `fleet.static.ops.making.computes` takes. A number is of shape [1], as everywhere in programs.
     """
 
     def define(function: Kernel) -> Kernel:
@@ -55,7 +62,7 @@ def computed(
             v2=v2,
             inputs=inputs,
             outputs=outputs,
-            grad=Grad(needs=slots, wrt=wrt) if wrt else None,
+            grad=Grad(needs=slots, wrt=wrt, outs=outs) if wrt else None,
             around=view if len(outputs) == 1 and not outputs[0].endswith("*") else None,
             make=make,
             **how,
@@ -86,8 +93,15 @@ def _kernel(function: Kernel, op: Operator) -> Kernel:
     attrs = {name: op.attr(name) for name in known.attrs}
     counts = [len(op.input(slot)) for slot in known.input_slots]
     if all(mark == "" for mark in known.input_slots.values()):
-        return partial(function, **attrs)
-    return lambda *tensors: function(*_placed(known, counts, iter(tensors)), **attrs)
+        run = partial(function, **attrs)
+        return lambda *tensors: _numbers_of_one(run(*tensors))
+    return lambda *tensors: _numbers_of_one(function(*_placed(known, counts, iter(tensors)), **attrs))
+
+
+def _numbers_of_one(made: Any) -> Any:
+    if isinstance(made, torch.Tensor):
+        return made.view(1) if made.dim() == 0 else made
+    return tuple(_numbers_of_one(one) for one in made)
 
 
 def _placed(known: Definition, counts: Sequence[int], left: Iterator[Any]) -> list[Any]:
@@ -100,23 +114,49 @@ def _placed(known: Definition, counts: Sequence[int], left: Iterator[Any]) -> li
 
 
 def _infer(function: Kernel, infer: Infer) -> None:
+    several = [infer.vars(slot) for slot in definition(infer.op.type).input_slots]
+    sizes = {size for one in several for var in one for size in var.shape}
+    if -1 not in sizes:
+        tries = [_tried(function, infer, several, 0)]
+    else:
+        tries = _by_probes(function, infer, several, sizes - {-1})
+    for slot, index, tensors in zip(*_outputs(infer), zip(*tries, strict=True), strict=False):
+        shape = [first if len(set(rest)) == 1 else -1 for first, *rest in _together(tensors)]
+        infer.set(slot, shape, canonical(tensors[0].dtype), index=index)
+
+
+def _by_probes(function: Kernel, infer: Infer, several: _Several, known: set[int]) -> list[list[torch.Tensor]]:
+    """What comes out for one size after the other; where that must be one of those that are `known`, for it alone."""
+    try:
+        tries = [_tried(function, infer, several, probe) for probe in PROBES]
+    except UsageError:
+        for size in sorted(known | _numbers(infer)):
+            with suppress(UsageError):
+                return [_tried(function, infer, several, size)]
+        raise
+    with suppress(UsageError):  # few places may be too few, and where they are not, a least size shows
+        tries.append(_tried(function, infer, several, _FEW))
+    return tries
+
+
+def _numbers(infer: Infer) -> set[int]:
+    """The sizes that attributes name."""
+    lists = [one for one in infer.op.attrs.values() if isinstance(one, list | tuple)]
+    return {one for several in lists for one in several if type(one) is int and one > 0}
+
+
+def _tried(function: Kernel, infer: Infer, several: _Several, probe: int) -> list[torch.Tensor]:
     known = definition(infer.op.type)
     attrs = {name: infer.attr(name) for name in known.attrs}
-    several = [infer.vars(slot) for slot in known.input_slots]
-    is_known = all(size >= 0 for one in several for var in one for size in var.shape)
-    tries = []
-    for probe in PROBES[:1] if is_known else PROBES:
-        empty = (_empty(var, probe) for one in several for var in one)
-        try:
-            made = function(*_placed(known, [len(one) for one in several], empty), **attrs)
-        except FleetError as error:
-            raise infer.fail(str(error).removeprefix(f"{infer.op.type}: ")) from None
-        except (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
-            raise infer.fail(str(error).partition("\n")[0]) from None
-        tries.append([made] if isinstance(made, torch.Tensor) else list(made))
-    for slot, index, tensors in zip(*_outputs(infer), zip(*tries, strict=True), strict=False):
-        sizes = [first if len(set(rest)) == 1 else -1 for first, *rest in _together(tensors)]
-        infer.set(slot, sizes, canonical(tensors[0].dtype), index=index)
+    empty = (_empty(var, probe) for one in several for var in one)
+    try:
+        made = _numbers_of_one(function(*_placed(known, [len(one) for one in several], empty), **attrs))
+    except FleetError as error:
+        raise infer.fail(str(error).removeprefix(f"{infer.op.type}: ")) from None
+    except (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        told = str(error).partition("\n")[0]
+        raise infer.fail(told.replace(str(probe), "-1") if probe in PROBES else told) from None
+    return [made] if isinstance(made, torch.Tensor) else list(made)
 
 
 def _together(tensors: Sequence[torch.Tensor]) -> list[tuple[int, ...]]:

@@ -18,6 +18,10 @@ def _softmax_in_place(x: torch.Tensor, axis: int, dtype: Any) -> torch.Tensor:
     return x.copy_(torch.softmax(x, axis, dtype=None if dtype is None else dtype_of(dtype)))
 
 
+def _softmax_of_variables(x: Variable, axis: int, dtype: Any, name: str | None) -> Variable:
+    return layers.softmax(x if dtype is None else layers.cast(x, dtype), name=name, axis=axis)
+
+
 def _prelu_of_variables(x: Variable, weight: Variable, name: str | None) -> Variable:
     layer = function_builder("prelu", name)
     inputs = {"X": layer.variable(x, "x"), "Alpha": layer.variable(weight, "weight")}
@@ -25,10 +29,14 @@ def _prelu_of_variables(x: Variable, weight: Variable, name: str | None) -> Vari
 
 
 FUNCTIONS = [
-    function("F.relu_(x, name)", "`relu`, in place.", torch.relu_, None),
-    function("F.tanh_(x, name)", "`tanh`, in place.", torch.tanh_, None),
-    function("F.elu_(x, alpha=1.0, name)", "`elu`, in place.", lambda x, alpha: F.elu(x, alpha, inplace=True), None),
-    function("F.softmax_(x, axis=-1, dtype=None, name)", "`softmax`, in place.", _softmax_in_place, None),
+    function("F.relu_(x, name)", "`relu`, in place.", torch.relu_, layers.relu),
+    function("F.tanh_(x, name)", "`tanh`, in place.", torch.tanh_, layers.tanh),
+    function(
+        "F.elu_(x, alpha=1.0, name)", "`elu`, in place.", lambda x, alpha: F.elu(x, alpha, inplace=True), layers.elu
+    ),
+    function(
+        "F.softmax_(x, axis=-1, dtype=None, name)", "`softmax`, in place.", _softmax_in_place, _softmax_of_variables
+    ),
     function(
         "F.hardtanh(x, min=-1.0, max=1.0, name)",
         "x, clamped between `min` and `max`.",

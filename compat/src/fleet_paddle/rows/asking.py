@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from fleet.errors import NotSupportedError
 from fleet.static import layers
 from fleet.static.variable import Variable
 from fleet_paddle.rows.function import function
@@ -19,9 +18,10 @@ def _close(x: torch.Tensor, y: torch.Tensor, rtol: Any, atol: Any, equal_nan: bo
 
 
 def _close_of(x: Variable, y: Variable, rtol: float, atol: float, equal_nan: bool, name: str | None) -> Any:
-    if equal_nan:
-        raise NotSupportedError("isclose: equal_nan must be False for variables")
-    return layers.abs(x - y) <= layers.abs(y) * rtol + atol
+    near = layers.abs(x - y) <= layers.abs(y) * rtol + atol
+    if not equal_nan:
+        return near
+    return layers.logical_or(near, layers.logical_and(layers.not_equal(x, x), layers.not_equal(y, y)))
 
 
 FUNCTIONS = [

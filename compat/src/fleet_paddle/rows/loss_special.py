@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
-from fleet.errors import UsageError
 from fleet.static import layers
+from fleet.static.variable import Variable
 from fleet_paddle.programs import composed
+from fleet_paddle.programs.computed import add
+from fleet_paddle.programs.ctc import ctc_losses
+from fleet_paddle.programs.ops.special_loss import of_tree, spelled
 from fleet_paddle.rows.function import function
-from fleet_paddle.rows.loss import reduced, reduced_variable
+from fleet_paddle.rows.loss import checked, reduced, reduced_variable
 
 T = torch.Tensor
-
-_NPAIR_WEIGHT = 0.25
-"""How much the lengths of vectors count in `npair_loss`, before `l2_reg`."""
 
 
 def _overlap(input: T, label: T, epsilon: float) -> T:
@@ -24,66 +26,31 @@ def _overlap(input: T, label: T, epsilon: float) -> T:
     return (1 - 2 * torch.sum(input * truth, dims) / (both + epsilon)).mean()
 
 
-def _pairs(anchor: T, positive: T, labels: T, l2_reg: float) -> T:
-    rows = torch.reshape(labels, (-1, 1))
-    same = (rows == rows.T).to(anchor.dtype)
-    target = same / torch.sum(same, 1, True)
-    lengths = torch.sum(anchor * anchor, 1).mean() + torch.sum(positive * positive, 1).mean()
-    losses = -torch.sum(target * torch.log_softmax(anchor @ positive.T, 1), 1)
-    return losses.mean() + _NPAIR_WEIGHT * l2_reg * lengths
-
-
-def _focal(logit: T, label: T, normalizer: T | None, alpha: float, gamma: float, reduction: str) -> T:
-    truth = label.to(logit.dtype)
-    said = torch.sigmoid(logit)
-    doubt = truth * (1 - said) + (1 - truth) * said
-    share = truth * alpha + (1 - truth) * (1 - alpha)
-    loss = share * doubt**gamma * F.binary_cross_entropy_with_logits(logit, truth, reduction="none")
-    return reduced(loss if normalizer is None else loss / normalizer, reduction)
-
-
 def _ctc(
     scores: T, labels: T, input_lengths: T, label_lengths: T, blank: int, reduction: str, norm_by_times: bool
 ) -> T:
-    if norm_by_times:
-        slow = scores / input_lengths.view(1, -1, 1)
-        scores = slow + (scores - slow).detach()
-    steps, lengths = (torch.reshape(one, (-1,)).long() for one in (input_lengths, label_lengths))
-    losses = F.ctc_loss(torch.log_softmax(scores, -1), labels.long(), steps, lengths, blank, "none")
-    return reduced(losses / torch.clamp(lengths, 1).to(losses.device) if reduction == "mean" else losses, reduction)
+    losses = spelled(scores, labels, input_lengths, label_lengths, blank, norm_by_times)
+    if checked(reduction) != "mean":
+        return reduced(losses, reduction)
+    lengths = torch.clamp(torch.reshape(label_lengths, (-1,)), 1).to(losses.device)
+    return reduced(losses / lengths, reduction)
 
 
-def _of_tree(
-    input: T,
-    label: T,
-    num_classes: int,
-    weight: T,
-    bias: T | None,
-    path_table: T | None,
-    path_code: T | None,
-    is_sparse: bool,
-) -> T:
-    if num_classes < 2:
-        raise UsageError(f"hsigmoid_loss: num_classes must be at least 2, got {num_classes}")
-    if (path_table is None) != (path_code is None):
-        raise UsageError("hsigmoid_loss: path_table and path_code must be given together")
-    if path_table is None or path_code is None:
-        path_table, path_code = _complete_tree(torch.reshape(label, (-1,)).long(), num_classes)
-    passed = path_table >= 0
-    nodes = torch.clamp(path_table, 0).long()
-    scores = torch.einsum("bd,bnd->bn", input, F.embedding(nodes, weight, sparse=is_sparse))
-    if bias is not None:
-        scores = scores + torch.reshape(bias, (-1,))[nodes]
-    losses = F.binary_cross_entropy_with_logits(scores, path_code.to(scores.dtype), reduction="none")
-    return torch.sum(torch.where(passed, losses, torch.zeros_like(losses)), 1, True)
+def _ctc_of_variables(
+    scores: Variable, labels: Variable, steps: Variable, lengths: Variable, blank: int, reduction: str, by_times: bool
+) -> Variable:
+    losses = ctc_losses(scores, labels, steps, lengths, blank, by_times)
+    if checked(reduction) == "mean":
+        long = layers.clip(layers.cast(layers.reshape(lengths, [-1]), losses.dtype), 1.0, float("inf"))
+        losses = layers.elementwise_div(losses, long)
+    return reduced_variable(losses, reduction, None)
 
 
-def _complete_tree(label: T, num_classes: int) -> tuple[T, T]:
-    """Nodes and sides on the way to each class: numbered as a heap, whose leaves are num_classes and on."""
-    leaf = (label + num_classes).unsqueeze(1)
-    depth = torch.arange((2 * num_classes - 1).bit_length() - 1, device=label.device)
-    above = leaf >> (depth + 1)
-    return torch.where(above > 0, above - 1, -1), (leaf >> depth) & 1
+def _tree_of_variables(
+    input: Variable, label: Variable, num_classes: int, weight: Variable, bias: Any, table: Any, code: Any, *more: Any
+) -> Any:
+    inputs = {"X": input, "Label": label, "W": weight, "Bias": bias, "PathTable": table, "PathCode": code}
+    return add("hsigmoid_loss", inputs, {"num_classes": int(num_classes)}, more[-1])
 
 
 FUNCTIONS = [
@@ -114,20 +81,6 @@ FUNCTIONS = [
         num_operands=2,
     ),
     function(
-        "F.npair_loss(anchor, positive, labels, l2_reg=0.002)",
-        "The cross entropy of telling, for each anchor, which rows of `positive` have its label.",
-        _pairs,
-        None,
-        num_operands=3,
-    ),
-    function(
-        "F.sigmoid_focal_loss(logit, label, normalizer=None, alpha=0.25, gamma=2.0, reduction='sum', name)",
-        "The cross entropy of sigmoid(logit), less of it where the answer is sure and right; divided by `normalizer`.",
-        _focal,
-        None,
-        num_operands=2,
-    ),
-    function(
         "F.ctc_loss(log_probs, labels, input_lengths, label_lengths, blank=0, reduction='mean', norm_by_times=False)",
         """-log of the probability that scores [time, batch, classes] spell the labels, repeats and blanks left out.
 
@@ -135,7 +88,7 @@ FUNCTIONS = [
     `norm_by_times` gradients are divided by the number of time steps, and the loss is the same.
     """,
         _ctc,
-        None,
+        _ctc_of_variables,
         num_operands=4,
     ),
     function(
@@ -144,10 +97,13 @@ FUNCTIONS = [
         """The cross entropy of every decision on the way to a class in a binary tree, [batch, 1].
 
     The tree is complete, or its ways are given: `path_table` has the nodes of each example's, -1 after its end, and
-    `path_code` which side it takes there. With `is_sparse` the weight's gradient has only the rows that were passed.
+    `path_code` which side it takes there. With `is_sparse` the weight's gradient, of tensors, has only the rows that
+    were passed.
     """,
-        _of_tree,
-        None,
+        lambda input, label, num_classes, weight, bias, table, code, is_sparse: of_tree(
+            input, label, weight, bias, table, code, num_classes, is_sparse
+        ),
+        _tree_of_variables,
         num_operands=2,
     ),
 ]

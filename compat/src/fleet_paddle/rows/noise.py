@@ -7,10 +7,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
-from fleet.errors import NotSupportedError, UsageError
+from fleet.errors import UsageError
 from fleet.static import layers
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 from fleet_paddle.rows.function import Function, function
+from fleet_paddle.rows.making import filled_like
 from fleet_paddle.rows.window import FORMATS, KINDS, is_last
 
 T = torch.Tensor
@@ -38,23 +40,41 @@ def _dropped(x: T, p: float, axis: Any, training: bool, mode: str) -> T:
 
 
 def _dropped_variable(x: Variable, p: float, axis: Any, training: bool, mode: str, name: str | None) -> Variable:
-    if axis is not None:
-        raise NotSupportedError("dropout: axis must be left out for a variable")
-    return layers.dropout(x, p, not training, name=name, dropout_implementation=_WORDS_OF_1[_checked(mode)])
+    how = _WORDS_OF_1[_checked(mode)]
+    if axis is None:
+        return layers.dropout(x, p, not training, name=name, dropout_implementation=how)
+    kept = [one % x.ndim for one in ([axis] if isinstance(axis, int) else axis)]
+    ones, others = filled_like(x, 1, x.dtype), [one for one in range(x.ndim) if one not in kept]
+    if others:
+        ones = layers.reduce_max(ones, others, True)
+    share = layers.dropout(ones, p, not training, dropout_implementation=how)
+    return layers.elementwise_mul(x, share, name=name)
+
+
+def _alpha_dropped_variable(x: Variable, p: float, training: bool, name: str | None) -> Variable:
+    layer = LayerBuilder("alpha_dropout", name)
+    out, mask = layer.temporary(layer.variable(x, "x").dtype), layer.temporary("uint8", stop_gradient=True)
+    layer.op("alpha_dropout", {"X": x}, {"Out": out, "Mask": mask}, {"p": float(p), "is_test": not training})
+    return out
 
 
 def _of_channels(rank: int) -> Function:
     name = f"dropout{rank}d"
 
+    def places(data_format: str) -> list[int]:
+        return [0, rank + 1 if is_last(name, data_format, rank) else 1]
+
     def dropped(x: T, p: float, training: bool, data_format: str) -> T:
-        places = [0, rank + 1 if is_last(name, data_format, rank) else 1]
-        return _dropped(x, p, places, training, "upscale_in_train")
+        return _dropped(x, p, places(data_format), training, "upscale_in_train")
+
+    def dropped_variable(x: Variable, p: float, training: bool, data_format: str, own: str | None) -> Variable:
+        return _dropped_variable(x, p, places(data_format), training, "upscale_in_train", own)
 
     return function(
         f"F.{name}(x, p=0.5, training=True, data_format={FORMATS[rank][0]!r}, name)",
         f"While training, each channel of each {KINDS[rank]} is zero with probability `p`; those that stay grow.",
         dropped,
-        None,
+        dropped_variable,
     )
 
 
@@ -76,6 +96,6 @@ FUNCTIONS = [
         "F.alpha_dropout(x, p=0.5, training=True, name)",
         "While training, each value has selu's lowest with probability `p`; mean and variance stay what they were.",
         lambda x, p, training: F.alpha_dropout(x, p, True) if training else x.clone(),
-        None,
+        _alpha_dropped_variable,
     ),
 ]

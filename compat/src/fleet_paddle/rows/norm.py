@@ -14,7 +14,7 @@ from fleet.static.layers.alike import add_batch_norm, add_layer_norm
 from fleet.static.variable import Variable
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.function_builder import function_builder
-from fleet_paddle.rows.window import Sizes, back, plain, to_first
+from fleet_paddle.rows.window import Sizes, back, to_first
 
 T = torch.Tensor
 
@@ -162,11 +162,6 @@ def _of_input_alone(mean: Any, var: Any, of_input: bool) -> None:
         raise NotSupportedError("instance_norm: statistics of the input alone are built; leave the running ones out")
 
 
-def _response_norm(x: T, size: int, alpha: float, beta: float, k: float, data_format: str) -> T:
-    last = channels_are_last("local_response_norm", data_format, x.dim())
-    return back(F.local_response_norm(to_first(plain(x), last).contiguous(), size, alpha, beta, k), last)
-
-
 FUNCTIONS = [
     function(
         "F.batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.9, "
@@ -184,7 +179,7 @@ FUNCTIONS = [
     function(
         "F.layer_norm(x, normalized_shape, weight=None, bias=None, epsilon=1e-05, name)",
         "Mean 0 and variance 1 over the last dimensions.",
-        lambda x, shape, weight, bias, epsilon: F.layer_norm(x, _sizes(shape), weight, bias, epsilon),
+        lambda x, shape, weight, bias, epsilon: torch.layer_norm(x, _sizes(shape), weight, bias, epsilon),
         _layer_norm_of_variables,
     ),
     function(
@@ -193,12 +188,5 @@ FUNCTIONS = [
         "Each channel of each image with mean 0 and variance 1; nothing is kept, so `momentum` says nothing.",
         _instance_norm,
         _instance_norm_of_variables,
-    ),
-    function(
-        "F.local_response_norm(x, size, alpha=0.0001, beta=0.75, k=1.0, data_format='NCHW', name)",
-        "x divided by (k + alpha * the mean square of `size` neighbouring channels) ** beta.",
-        _response_norm,
-        None,
-        "LocalResponseNorm",
     ),
 ]

@@ -7,10 +7,13 @@ from typing import Any
 
 import torch
 
-from fleet.errors import NotSupportedError
 from fleet.static import layers
+from fleet.static.dtypes import canonical
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.state import dtype_of
+from fleet_paddle.programs.computed import add
+from fleet_paddle.programs.ops.ordering import distinct
 from fleet_paddle.rows.function import function
 
 _PLACE = "axis=None, keepdim=False, dtype='int64', name"
@@ -26,10 +29,10 @@ def _place(found_by: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]
 def _place_of(found_by: Callable[..., Variable]) -> Callable[..., Variable]:
     def place(x: Variable, axis: int | None, keepdim: bool, dtype: Any, name: str | None) -> Variable:
         found = found_by(layers.reshape(x, [-1]) if axis is None else x, axis or 0)
-        if keepdim:
-            if axis is None:
-                raise NotSupportedError("argmax: keepdim without axis is not built for a variable; reshape the result")
-            found = layers.unsqueeze(found, [axis % x.ndim])
+        if keepdim and axis is None:
+            found = layers.reshape(found, [1] * x.ndim)
+        elif keepdim:
+            found = layers.unsqueeze(found, [(axis or 0) % x.ndim])
         return found if dtype == "int64" else layers.cast(found, dtype)
 
     return place
@@ -40,10 +43,10 @@ def _topk(x: torch.Tensor, k: Any, axis: int | None, largest: bool, is_sorted: b
 
 
 def _topk_of(x: Variable, k: int, axis: int | None, largest: bool, is_sorted: bool, name: str | None) -> Any:
-    del is_sorted  # they always are
     if axis not in (None, -1, x.ndim - 1) or not largest:
-        raise NotSupportedError("topk: axis must be the last and largest must be True for a variable; transpose it")
-    return layers.topk(x, k, name)
+        attrs = {"k": int(k), "axis": -1 if axis is None else axis, "largest": bool(largest), "sorted": bool(is_sorted)}
+        return add("top_k_v2", {"X": x}, attrs, name)
+    return layers.topk(x, k, name)  # which are always sorted
 
 
 def _cumsum(x: torch.Tensor, axis: Any, dtype: Any) -> torch.Tensor:
@@ -56,28 +59,19 @@ def _cumsum_of(x: Variable, axis: int | None, dtype: Any, name: str | None) -> V
     return layers.cumsum(given if axis is not None else layers.reshape(given, [-1]), axis)
 
 
-def _median(x: torch.Tensor, axis: int | None, keepdim: bool) -> torch.Tensor:
-    place = 0 if axis is None else axis
-    ordered = torch.sort(torch.reshape(x, (-1,)) if axis is None else x, place).values
-    count = ordered.size(place)
-    middle = torch.narrow(ordered, place, (count - 1) // 2, 2 - count % 2)
-    made = torch.mean(middle if middle.is_floating_point() else middle.float(), place, keepdim and axis is not None)
-    return torch.reshape(made, [1] * x.dim()) if keepdim and axis is None else made
-
-
 def _unique(x: torch.Tensor, index: bool, inverse: bool, counts: bool, axis: int | None, dtype: Any) -> Any:
-    values, which, numbers = torch.unique(x, sorted=True, return_inverse=True, return_counts=True, dim=axis)
-    which = which.reshape(-1)
-    asked = []
-    if index:
-        places = torch.arange(len(which), device=x.device)
-        asked.append(places.new_full((len(numbers),), len(which)).scatter_reduce(0, which, places, "amin"))
-    asked += ([which] if inverse else []) + ([numbers] if counts else [])
-    return (values, *(one.to(dtype_of(dtype)) for one in asked)) if asked else values
+    return distinct(x, index, inverse, counts, axis, dtype_of(dtype))
 
 
-def _histogram(values: torch.Tensor, bins: int, least: float, most: float) -> torch.Tensor:
-    return torch.histc(values if values.is_floating_point() else values.double(), bins, least, most).long()
+def _unique_of(
+    x: Variable, index: bool, inverse: bool, counts: bool, axis: int | None, dtype: Any, name: str | None
+) -> Any:
+    layer, kind = LayerBuilder("unique", name), canonical(dtype)
+    asked = {"Indices": index, "Index": inverse, "Counts": counts}
+    outputs = {"Out": layer.temporary(layer.variable(x, "x").dtype, stop_gradient=True)}
+    outputs |= {slot: layer.temporary(kind, stop_gradient=True) for slot, wanted in asked.items() if wanted}
+    layer.op("unique", {"X": x}, outputs, {"dtype": kind, **({} if axis is None else {"axis": axis})})
+    return tuple(outputs.values()) if len(outputs) > 1 else outputs["Out"]
 
 
 FUNCTIONS = [
@@ -99,22 +93,10 @@ FUNCTIONS = [
         _cumsum_of,
     ),
     function(
-        "median(x, axis=None, keepdim=False, name)",
-        "The value in the middle, or the mean of the two that are.",
-        _median,
-        None,
-    ),
-    function(
         "unique(x, return_index=False, return_inverse=False, return_counts=False, axis=None, dtype='int64', name)",
         "The distinct values in order; if asked for, where each is first, which each element is, how many of each.",
         _unique,
-        None,
+        _unique_of,
         gives="Any",
-    ),
-    function(
-        "histogram(input, bins=100, min=0.0, max=0.0, name)",
-        "How many values lie in each of `bins` equal parts of [min, max], or of the values' own range if both are 0.",
-        _histogram,
-        None,
     ),
 ]

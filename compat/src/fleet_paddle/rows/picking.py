@@ -11,6 +11,8 @@ from fleet.static import layers
 from fleet.static.ops.indexing import scattered
 from fleet.static.ops.making import integers
 from fleet.static.variable import Variable
+from fleet_paddle.programs.layers.pairing import scatter_nd
+from fleet_paddle.programs.layers.table import scatter_nd_add
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.making import filled_like
 
@@ -108,19 +110,19 @@ FUNCTIONS = [
         "scatter_(x, index, updates, overwrite=True, name)",
         "`scatter`, in place.",
         lambda x, index, updates, overwrite: x.copy_(scattered(x, index, updates, overwrite)),
-        None,
+        lambda x, index, updates, overwrite, name: layers.scatter(x, index, updates, name, overwrite),
     ),
     function(
         "scatter_nd_add(x, index, updates, name)",
         "`x` with `updates` added at places of several dimensions.",
         _add_at,
-        None,
+        scatter_nd_add,
     ),
     function(
         "scatter_nd(index, updates, shape, name)",
         "Zeros with `updates` added at places of several dimensions.",
         lambda index, updates, shape: _add_at(updates.new_zeros(integers(shape)), index, updates),
-        None,
+        scatter_nd,
     ),
     function(
         "crop(x, shape=None, offsets=None, name)",

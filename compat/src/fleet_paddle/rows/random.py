@@ -13,7 +13,7 @@ from fleet.static.variable import Variable
 from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.state import dtype_of
-from fleet_paddle.rows.function import function, maker
+from fleet_paddle.rows.function import maker
 from fleet_paddle.rows.making import sizes_of
 
 _NORMAL = "Normally distributed numbers of mean 0 and deviation 1."
@@ -90,12 +90,5 @@ FUNCTIONS = [
         "The numbers from 0 to n - 1, mixed.",
         lambda n, dtype: torch.randperm(n, dtype=dtype_of(dtype), device=current()),
         _mixed_of,
-    ),
-    function("bernoulli(x, name)", "1 with the probability that `x` gives, else 0.", torch.bernoulli, None),
-    function(
-        "multinomial(x, num_samples=1, replacement=False, name)",
-        "Places drawn by the probabilities in each row; the same one comes twice only with `replacement`.",
-        torch.multinomial,
-        None,
     ),
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from fleet.errors import NotSupportedError, UsageError
+from fleet.errors import UsageError
 from fleet.static import layers
 from fleet.static.ops.expanding import expanded
 from fleet.static.ops.making import integers
@@ -14,8 +14,10 @@ from fleet.static.ops.shaping import in_shape, squeezed, unsqueezed
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.state import dtype_of
 from fleet_paddle.imperative.tensor import fresh
+from fleet_paddle.programs.computed import add
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.making import filled_like
+from fleet_paddle.rows.operators import on_variables
 
 _FLAT = "start_axis=0, stop_axis=-1, name"
 
@@ -51,9 +53,8 @@ def _flatten(x: Variable, start_axis: int, stop_axis: int, name: str | None) -> 
     first, last = start_axis % x.ndim, stop_axis % x.ndim
     after = list(x.shape[last + 1 :])
     if any(size < 0 for size in after):
-        raise NotSupportedError(
-            f"flatten: the sizes after dimension {last} must be known for a variable, got {list(x.shape)}"
-        )
+        made: Variable = add("flatten_contiguous_range", {"X": x}, {"start_axis": first, "stop_axis": last}, name)
+        return made
     return layers.reshape(x, [0] * first + [-1, *after], name=name)
 
 
@@ -126,18 +127,24 @@ FUNCTIONS = [
         "reshape_(x, shape, name)",
         "`reshape`, in place.",
         lambda x, shape: _become(x, x.view(tuple(in_shape(x, shape).shape))),
-        None,
+        lambda x, shape, name: layers.reshape(x, shape, name=name),
     ),
     function(
         f"flatten_(x, {_FLAT})",
         "`flatten`, in place.",
         lambda x, start_axis, stop_axis: _become(x, torch.flatten(x, start_axis, stop_axis)),
-        None,
+        _flatten,
     ),
     function(
-        "squeeze_(x, axis=None, name)", "`squeeze`, in place.", lambda x, axis: _become(x, squeezed(x, axis)), None
+        "squeeze_(x, axis=None, name)",
+        "`squeeze`, in place.",
+        lambda x, axis: _become(x, squeezed(x, axis)),
+        on_variables("squeeze"),
     ),
     function(
-        "unsqueeze_(x, axis, name)", "`unsqueeze`, in place.", lambda x, axis: _become(x, unsqueezed(x, axis)), None
+        "unsqueeze_(x, axis, name)",
+        "`unsqueeze`, in place.",
+        lambda x, axis: _become(x, unsqueezed(x, axis)),
+        on_variables("unsqueeze"),
     ),
 ]

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
-from fleet.errors import NotSupportedError
 from fleet.static import layers
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import dtype_of
@@ -15,6 +14,7 @@ from fleet_paddle.programs import composed
 from fleet_paddle.programs.layers.table import gather_tree, sequence_mask
 from fleet_paddle.programs.ops.beams import whole_ways
 from fleet_paddle.rows.function import function
+from fleet_paddle.rows.operators import on_variables
 from fleet_paddle.rows.window import plain
 
 T = torch.Tensor
@@ -22,7 +22,8 @@ T = torch.Tensor
 
 def _normalised_variable(x: Variable, p: float, axis: int, epsilon: float, name: str | None) -> Variable:
     if p != 2:
-        raise NotSupportedError(f"normalize: p must be 2 for a variable, got {p}")
+        length = on_variables("norm")(x, p, axis, True, None)
+        return layers.elementwise_div(x, layers.clip(length, epsilon, float("inf")), name=name)
     return layers.elementwise_div(x, _length(layers.reduce_sum(layers.square(x), axis, True), epsilon), name=name)
 
 
@@ -74,12 +75,6 @@ FUNCTIONS = [
         "1 for the places before each length, 0 from there on, up to `maxlen` or the greatest length.",
         _mask,
         sequence_mask,
-    ),
-    function(
-        "F.diag_embed(input, offset=0, dim1=-2, dim2=-1)",
-        "Matrices with the last dimension on a diagonal.",
-        lambda input, offset, dim1, dim2: torch.diag_embed(torch.as_tensor(input), offset, dim1, dim2),
-        None,
     ),
     function(
         "F.gather_tree(ids, parents)",

@@ -16,7 +16,7 @@ T = torch.Tensor
 
 
 def _linear(x: T, weight: T, bias: T | None) -> T:
-    return F.linear(x, weight.T, bias) if bias is None or x.dim() != 2 else torch.addmm(bias, x, weight)
+    return F.linear(x, torch.t(weight), bias) if bias is None or x.dim() != 2 else torch.addmm(bias, x, weight)
 
 
 def _linear_of_variables(x: Variable, weight: Variable, bias: Variable | None, name: str | None) -> Variable:
@@ -32,9 +32,9 @@ def _linear_of_variables(x: Variable, weight: Variable, bias: Variable | None, n
 
 
 def _embedding(x: T, weight: T, padding_idx: int | None, sparse: bool) -> T:
-    made = F.embedding(x, weight, padding_idx, sparse=sparse)
     if padding_idx is None:
-        return made
+        return torch.embedding(weight, x, -1, False, sparse)
+    made = F.embedding(x, weight, padding_idx, sparse=sparse)
     return made.masked_fill((x == padding_idx % len(weight)).unsqueeze(-1), 0)
 
 
@@ -46,11 +46,6 @@ def _embedding_of_variables(
     row = padding_row(layer, padding_idx, weight.shape[0])
     attrs = {"is_sparse": bool(sparse), "is_distributed": False, "padding_idx": row}
     return layer.apply("lookup_table_v2", inputs, attrs, weight.dtype)
-
-
-def _bilinear(x1: T, x2: T, weight: T, bias: T | None) -> T:
-    made = torch.einsum("bi,oij,bj->bo", x1, weight, x2)
-    return made if bias is None else made + bias
 
 
 FUNCTIONS = [
@@ -67,13 +62,6 @@ FUNCTIONS = [
         _embedding,
         _embedding_of_variables,
         num_operands=2,
-    ),
-    function(
-        "F.bilinear(x1, x2, weight, bias=None, name)",
-        "x1 times each matrix of weight, which is [out, in1, in2], times x2, plus bias.",
-        _bilinear,
-        None,
-        num_operands=3,
     ),
     function(
         "F.one_hot(x, num_classes, name)",

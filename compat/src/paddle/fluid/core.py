@@ -5,13 +5,15 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace EOFException LoDTensor LoDTensorArray Scope",
+        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace EOFException LoDTensorArray Scope",
         "fleet_paddle.imperative": "is_compiled_with_cuda",
+        "fleet_paddle.programs.lod": "LoDTensor",
         "fleet_paddle.programs.var_types": "VarDesc",
     },
     renamed={
-        "Tensor": "fleet.static:LoDTensor",
+        "Tensor": "fleet_paddle.programs.lod:LoDTensor",
         "VarBase": "fleet_paddle.imperative:Tensor",
+        "_cuda_synchronize": "torch.cuda:synchronize",
         "get_cuda_device_count": "torch.cuda:device_count",
     },
     refused={

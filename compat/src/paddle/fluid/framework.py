@@ -10,5 +10,9 @@ alias(
         "fleet_paddle.require": "require_version",
         "fleet_paddle.imperative": "is_compiled_with_cuda",
     },
-    renamed={"in_dygraph_mode": "fleet_paddle.mode:is_dynamic"},
+    renamed={
+        "ParamBase": "fleet_paddle.imperative.tensor:Parameter",
+        "_get_var": "fleet_paddle.programs.finding:variable_named",
+        "in_dygraph_mode": "fleet_paddle.mode:is_dynamic",
+    },
 )

@@ -5,8 +5,9 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace ParamAttr Program Variable default_main_program "
+        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace Program Variable default_main_program "
         "default_startup_program program_guard",
+        "fleet_paddle.attr": "ParamAttr",
         "fleet_paddle.imperative": "DataParallel create_parameter get_default_dtype grad is_grad_enabled load no_grad "
         "save set_default_dtype set_grad_enabled",
         "fleet_paddle.mode": "seed",

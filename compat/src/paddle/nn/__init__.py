@@ -5,8 +5,5 @@ from paddle._alias import alias
 alias(
     __name__,
     {"fleet_paddle.imperative.nn": "*", "fleet_paddle.fluid.decoding": "BeamSearchDecoder dynamic_decode"},
-    parts="decode functional initializer layer loss",
-    refused={
-        "utils": "layers are torch modules: torch.nn.utils takes them",
-    },
+    parts="decode functional initializer layer loss utils",
 )

@@ -15,10 +15,9 @@ alias(
         "fleet.static.layers": "Print accuracy auc create_global_var create_parameter",
     },
     renamed={"Executor": "fleet_paddle.programs.scalars:ScalarExecutor"},
-    parts="nn",
+    parts="amp nn",
     refused={
         "WeightNormParamAttr": "use paddle.ParamAttr with a regularizer",
-        "amp": "train a torch module with strategy.amp = True",
         "device_guard": "a process has one device; start one worker for each with fleetrun",
         "py_func": "register an operator in Python: fleet.static.registry.register",
     },

@@ -2,4 +2,8 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet_paddle.tools": "get_path_from_url get_weights_path_from_url"})
+alias(
+    __name__,
+    {"fleet_paddle.tools": "get_path_from_url get_weights_path_from_url"},
+    renamed={"_get_unique_endpoints": "fleet_paddle.tools:one_endpoint_a_machine"},
+)

@@ -29,8 +29,9 @@ class Feeder:
         self._device = device
         self._is_plain = all(var.lod is None for var in self._vars) and device.type == "cpu"
         self._checked: set[tuple[Any, ...]] = set()
+        self._levels = [block.levels_of(var) for var in self._vars]
         self.names: tuple[str, ...] = tuple(
-            name for var in self._vars for name in ((var.name,) if var.lod is None else (var.name, var.lod))
+            name for var, levels in zip(self._vars, self._levels, strict=True) for name in (var.name, *levels)
         )
 
     def tensors(self, feed: Mapping[str, Any]) -> Sequence[torch.Tensor]:
@@ -48,13 +49,15 @@ class Feeder:
                 self._checked.add(seen)
             return made
         out: list[torch.Tensor] = []
-        for var in self._vars:
+        for var, levels in zip(self._vars, self._levels, strict=True):
             value = feed[var.name]
-            if var.lod is None:
+            if not levels:
                 out.append(self._dense(var, value))
             else:
                 ragged = LoDTensor.of(value, var)
                 out += [self._dense(var, _as_declared(var, ragged.values)), ragged.offsets.to(self._device)]
+                if len(levels) == 2:
+                    out.append(_groups(var, ragged).to(self._device))
         return out
 
     def _dense(self, var: Variable, value: Any) -> torch.Tensor:
@@ -72,6 +75,15 @@ class Feeder:
         if len(shape) != len(var.shape) or any(w not in (-1, s) for w, s in zip(var.shape, shape, strict=True)):
             raise UsageError(f"feed {var.name!r} must have shape {list(var.shape)}, got {list(shape)}; reshape it")
         return tensor.to(self._device, non_blocking=True)
+
+
+def _groups(var: Variable, ragged: LoDTensor) -> torch.Tensor:
+    if ragged.groups is None:
+        raise UsageError(
+            f"feed {var.name!r} has two levels of rows: give a LoDTensor with both, such as create_lod_tensor(values, "
+            "[[1, 1], [2, 3]], place)"
+        )
+    return ragged.groups
 
 
 def _look(value: Any) -> tuple[Any, ...] | None:

@@ -1,9 +1,9 @@
-"""`LoDTensor`: rows of different lengths, one after the other, and where each begins."""
+"""`LoDTensor`: rows of different lengths, one after the other, and where each begins; rows may be in groups."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,18 +18,22 @@ if TYPE_CHECKING:
 
 
 class LoDTensor:
-    """Ragged values: row i is `values[offsets[i]:offsets[i + 1]]`.
+    """Ragged values: row i is `values[offsets[i]:offsets[i + 1]]`; with `groups`, group j is the rows from `groups[j]`.
 
     Made without arguments it is empty until `set`; without offsets, until `set_lod`, it is an ordinary tensor.
     """
 
-    def __init__(self, values: Any = None, offsets: Any = None) -> None:
+    def __init__(self, values: Any = None, offsets: Any = None, groups: Any = None) -> None:
         self._values: torch.Tensor | None = None
         self._offsets: torch.Tensor | None = None
+        self.groups: torch.Tensor | None = None
+        """Where groups of rows begin, and the last one ends; None where rows are in none."""
         if values is not None:
             self.set(values)
         if offsets is not None:
-            self._offsets = _checked(offsets, self.values)
+            self._offsets = _checked(offsets, len(self.values))
+        if groups is not None:
+            self.groups = _checked(groups, len(self.offsets) - 1, "rows")
 
     @property
     def values(self) -> torch.Tensor:
@@ -82,20 +86,22 @@ class LoDTensor:
         tensor = value if is_tensor else torch.from_numpy(np.array(value, order="C", ndmin=1))
         self._values = tensor if place is None else tensor.to(device_of(place))
         if self._offsets is not None and int(self._offsets[-1]) != len(tensor):
-            self._offsets = None
+            self._offsets = self.groups = None
 
     def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
-        """Where rows begin, and the last one ends: one level, [[0, 2, 5]]."""
-        self._offsets = _checked(_level(lod, "lod"), self.values) if lod else None
+        """Where rows begin, and the last one ends: [[0, 2, 5]]; with groups before it: [[0, 1, 2], [0, 2, 5]]."""
+        groups, offsets = _levels(lod, "lod") if len(lod) else (None, None)
+        made = LoDTensor(self.values, offsets, groups)
+        self._offsets, self.groups = made._offsets, made.groups
 
     def set_recursive_sequence_lengths(self, recursive_sequence_lengths: Sequence[Sequence[int]]) -> None:
-        """How long the rows are: one level, [[2, 3]]."""
-        lengths = _level(recursive_sequence_lengths, "recursive_sequence_lengths")
-        self._offsets = _checked(np.cumsum([0, *lengths]), self.values)
+        """How long the rows are: [[2, 3]]; with how many rows each group has before it: [[1, 1], [2, 3]]."""
+        levels = _levels(recursive_sequence_lengths, "recursive_sequence_lengths")
+        self.set_lod([np.cumsum([0, *one]).tolist() for one in levels if one is not None])
 
     def recursive_sequence_lengths(self) -> list[list[int]]:
         """How long the rows are: [[2, 3]]; [] for an ordinary tensor."""
-        return [] if self._offsets is None else [torch.diff(self._offsets).tolist()]
+        return [np.diff(level).tolist() for level in self.lod()]
 
     def has_valid_recursive_sequence_lengths(self) -> bool:
         """Whether the rows are as long as the values; they are once they were accepted."""
@@ -103,7 +109,7 @@ class LoDTensor:
 
     def lod(self) -> list[list[int]]:
         """Where rows begin, and the last one ends: [[0, 2, 5]]; [] for an ordinary tensor."""
-        return [] if self._offsets is None else [self._offsets.tolist()]
+        return [level.tolist() for level in (self.groups, self._offsets) if level is not None]
 
     def shape(self) -> list[int]:
         """The shape of the values; [0] before there are any."""
@@ -123,7 +129,7 @@ class LoDTensor:
         return as_array(self.values, dtype, copy)
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return len(self.offsets if self.groups is None else self.groups) - 1
 
 
 class Fetched(torch.Tensor):
@@ -156,6 +162,17 @@ class Fetched(torch.Tensor):
 
     recursive_sequence_lengths = lod
 
+    def _is_initialized(self) -> bool:
+        return True
+
+    def _get_dims(self) -> list[int]:
+        return list(self.shape)
+
+    def _get_float_element(self, index: int) -> float:
+        return float(self.reshape(-1)[index])
+
+    _get_double_element = _get_float_element
+
 
 class LoDTensorArray(list[LoDTensor]):
     """Several tensors in their order."""
@@ -166,11 +183,12 @@ class LoDTensorArray(list[LoDTensor]):
 
 
 def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]], place: object = None) -> LoDTensor:
-    """A LoDTensor of values and the lengths of its rows."""
+    """A LoDTensor of values and the lengths of its rows; a list or an iterator has a list of values for each row."""
     values = data.values if isinstance(data, LoDTensor) else data
-    if isinstance(values, list):
+    if isinstance(values, list | Iterator):
         values = np.concatenate([np.asarray(row).reshape(-1, 1) for row in values])
-    made = LoDTensor(values, np.cumsum([0, *_level(recursive_seq_lens, "recursive_seq_lens")]))
+    made = LoDTensor(values)
+    made.set_recursive_sequence_lengths(recursive_seq_lens)
     if place is not None:
         made.set(made.values, place)
     return made
@@ -186,7 +204,7 @@ def create_random_int_lodtensor(
     """A LoDTensor of random whole numbers from `low` to `high`, both included; one value has the shape `base_shape`."""
     if low > high:
         raise UsageError(f"create_random_int_lodtensor: low must be <= high, got {low} and {high}")
-    lengths = _level(recursive_seq_lens, "recursive_seq_lens")
+    _, lengths = _levels(recursive_seq_lens, "recursive_seq_lens")
     values = np.random.randint(low, high + 1, (int(sum(lengths)), *base_shape)).astype(np.int64)
     return create_lod_tensor(values, recursive_seq_lens, place)
 
@@ -219,16 +237,17 @@ def as_numbers(value: Any, var: Variable) -> NDArray[Any]:
     return found.astype(dtype)
 
 
-def _level(given: Sequence[Sequence[int]], what: str) -> Sequence[int]:
-    if len(given) != 1:
-        raise NotSupportedError(f"{what} must have one level, got {len(given)}")
-    return given[0]
+def _levels(given: Sequence[Sequence[int]], what: str) -> tuple[Sequence[int] | None, Sequence[int]]:
+    """What is given about groups, if anything, and about rows."""
+    if len(given) not in (1, 2):
+        raise NotSupportedError(f"{what} must have one or two levels, got {len(given)}")
+    return None if len(given) == 1 else given[0], given[-1]
 
 
-def _checked(offsets: Any, values: torch.Tensor) -> torch.Tensor:
+def _checked(offsets: Any, size: int, what: str = "values") -> torch.Tensor:
     ends = torch.as_tensor(offsets, dtype=torch.int64)
     if ends.ndim != 1 or len(ends) == 0 or ends[0] != 0 or bool((ends[1:] < ends[:-1]).any()):
         raise UsageError(f"offsets must begin with 0 and never fall, got {ends.tolist()[:8]}")
-    if int(ends[-1]) != len(values):
-        raise UsageError(f"offsets end at {int(ends[-1])}, but there are {len(values)} values")
+    if int(ends[-1]) != size:
+        raise UsageError(f"offsets end at {int(ends[-1])}, but there are {size} {what}")
     return ends

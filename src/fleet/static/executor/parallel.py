@@ -10,7 +10,7 @@ from fleet.static.executor.executor import Executor
 from fleet.static.executor.place import CPUPlace, CUDAPlace
 from fleet.static.executor.scope import Scope
 from fleet.static.feeds import joined
-from fleet.static.notes import COLLECTIVE_NOTE
+from fleet.static.notes import COLLECTIVE_NOTE, trainers_of
 from fleet.static.program import Program, default_main_program
 from fleet.static.variable import Variable
 from fleet.strategy import BuildStrategy, ExecutionStrategy
@@ -53,7 +53,7 @@ class CompiledProgram:
 
     def _use(self, build: BuildStrategy | None, execution: ExecutionStrategy | None) -> None:
         if build is not None:
-            build.check()
+            build.check(max(build.num_trainers, trainers_of(self.program.notes)[0]))
             if build.num_trainers > 1:
                 check_trainers(self.program, build.num_trainers, build.trainer_id)
             self.build_strategy = build
@@ -121,10 +121,10 @@ class ParallelExecutor:
 
 def check_trainers(program: Program, num_trainers: int, trainer_id: int) -> None:
     """UsageError unless the program was transpiled for so many trainers, and for this one."""
-    note = program.notes.get(COLLECTIVE_NOTE)
-    known, index = (1, 0) if note is None else (len(note["endpoints"]), note["trainer_id"])
+    known, index = trainers_of(program.notes)
     if num_trainers != known:
-        remedy = "transpile it with mode 'nccl2' first" if note is None else "give the same number to both"
+        is_alone = COLLECTIVE_NOTE not in program.notes
+        remedy = "transpile it with mode 'nccl2' first" if is_alone else "give the same number to both"
         raise UsageError(f"num_trainers is {num_trainers}, but the program is one of {known} trainers; {remedy}")
     if trainer_id != index and known > 1:
         raise UsageError(f"trainer_id is {trainer_id}, but the program was transpiled for trainer {index}")

@@ -18,6 +18,7 @@ from fleet.static.executor.rows import Rows
 from fleet.static.executor.scope import Scope
 from fleet.static.executor.single import as_single
 from fleet.static.executor.unset import Unset
+from fleet.static.notes import trainers_of
 from fleet.static.program import Program
 from fleet.static.pruning import leading_to
 from fleet.static.variable import Variable
@@ -29,7 +30,7 @@ MAX_STEPS = 64
 class Ready:
     """A compiled program, what brings its feeds, where the offsets of ragged results are, and which results last."""
 
-    def __init__(self, step: Step, feeder: Feeder, lods: list[int | None], lasting: list[int], scope: Scope) -> None:
+    def __init__(self, step: Step, feeder: Feeder, lods: list[list[int]], lasting: list[int], scope: Scope) -> None:
         self.step = step
         self.feeder = feeder
         self.scope = scope
@@ -44,8 +45,8 @@ class Ready:
         """The fetches as tensors that nobody else will change; ragged ones with their offsets."""
         own = self._own(results, feeds)
         return [
-            Fetched.of(value) if place is None else LoDTensor(value, own[place])
-            for value, place in zip(own, self._lods, strict=False)  # offsets of ragged ones come last
+            LoDTensor(value, *(own[place] for place in places)) if places else Fetched.of(value)
+            for value, places in zip(own, self._lods, strict=False)  # offsets of ragged ones come last
         ]
 
     def _own(self, values: Sequence[Any], feeds: Sequence[torch.Tensor]) -> list[Any]:
@@ -157,16 +158,16 @@ def _compiled(
         raise UsageTypeError(f"feed must be a dictionary of names and values, got {type(feed).__name__}")
     build = getattr(program, "build_strategy", None)
     if build is not None:
-        build.check()
+        build.check(max(build.num_trainers, trainers_of(plain(program).notes)[0]))
     block = plain(program).global_block()
     fetches = fetch_names(fetch_list)
     if is_pruned:
         block = leading_to(plain(program), fetches, feed).global_block()
-    lods = [block.var(name).lod for name in fetches]
-    ragged = [name for name in dict.fromkeys(lods) if name is not None]
+    lods = [block.levels_of(block.var(name)) for name in fetches]
+    ragged = list(dict.fromkeys(level for levels in lods for level in levels))
     feeder = Feeder(block, tuple(feed), device)
     step = compile_block(block, feeder.names, [*fetches, *ragged], device, scope, build)
-    places = [None if lod is None else len(fetches) + ragged.index(lod) for lod in lods]
+    places = [[len(fetches) + ragged.index(level) for level in levels] for levels in lods]
     lasting = [index for index, name in enumerate(fetches) if block.var(name).persistable]
     return Ready(step, feeder, places, lasting, scope)
 

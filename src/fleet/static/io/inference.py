@@ -110,7 +110,7 @@ def prune(program: Program, feeds: Sequence[str], targets: Sequence[str]) -> Pro
     """The part of a program that computes `targets` from `feeds`; UsageError names a feed that is missing."""
     block = program.global_block()
     given = {name: block.var(name) for name in feeds}
-    offsets = {var.lod for var in given.values() if var.lod is not None}
+    offsets = {name for var in given.values() for name in block.levels_of(var)}
     pruned = program.prune(targets, {*given, *offsets})
     kept = pruned.global_block()
     have = {*given, *offsets}

@@ -7,6 +7,7 @@ from typing import Any
 from fleet.static.dtypes import canonical
 from fleet.static.kinds import ARRAY
 from fleet.static.layers.helper import LayerBuilder
+from fleet.static.names import LOD
 from fleet.static.variable import Variable
 
 __all__ = ["array_length", "array_read", "array_write", "create_array", "tensor_array_to_tensor"]
@@ -22,19 +23,35 @@ def create_array(dtype: Any = "float32", name: str | None = None) -> Variable:
 
 
 def array_write(x: Variable, i: Variable, array: Variable | None = None) -> Variable:
-    """The array with a copy of `x` at place `i`; it grows as far as it must. A new array if none is given."""
+    """The array with a copy of `x` at place `i`; it grows as far as it must. A new array if none is given.
+
+    What is written first decides whether it holds ragged values: where their rows begin is in an array beside it.
+    """
     layer = LayerBuilder("array_write")
     value = layer.variable(x, "x")
     target = create_array(value.dtype) if array is None else layer.variable(array, "array")
+    if target.lod is None and value.lod is not None and not target.shape:
+        offsets = target.block.create_var(target.name + LOD, dtype="int64", kind=ARRAY, stop_gradient=True)
+        target.block.append_op("create_array", {}, {"Out": offsets}, {"dtype": "int64"})
+        target.lod = offsets.name
+    if target.lod is not None:
+        if value.lod is None:
+            raise layer.error(f"array {target.name!r} holds ragged values, and x {value.name!r} is none; use lod_reset")
+        array_write(layer.block.var(value.lod), i, layer.block.var(target.lod))
     layer.op("write_to_array", {"X": value, "I": layer.variable(i, "i"), "Array": target}, {"Out": target})
     return target
 
 
 def array_read(array: Variable, i: Variable) -> Variable:
-    """The tensor at place `i`."""
+    """The tensor at place `i`, ragged as it was written."""
     layer = LayerBuilder("array_read")
     var = layer.variable(array, "array")
-    return layer.apply("read_from_array", {"X": var, "I": layer.variable(i, "i")}, {}, var.dtype)
+    out = layer.apply("read_from_array", {"X": var, "I": layer.variable(i, "i")}, {}, var.dtype)
+    if var.lod is not None:
+        offsets = array_read(layer.block.var(var.lod), i)
+        offsets.stop_gradient = True
+        out.lod = offsets.name
+    return out
 
 
 def array_length(array: Variable) -> Variable:

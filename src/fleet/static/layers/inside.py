@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fleet.static.block import Block
-from fleet.static.bodies import has_value, taken, written
+from fleet.static.bodies import carry_rows, has_value, taken, written
 from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 
@@ -43,6 +43,7 @@ def loop(layer: LayerBuilder, condition: Variable) -> Iterator[Block]:
     """Inside, layers add to the body of a loop that runs as long as `condition` holds, which the body must write."""
     with new_block(layer) as body:
         yield body
+        carry_rows(body)
     writes = written(body)
     if condition.name not in writes:
         del body.program.blocks[body.index :]

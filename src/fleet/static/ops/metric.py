@@ -70,7 +70,8 @@ def _infer_auc(infer: Infer) -> None:
 def _auc(op: Operator, lowering: Lowering) -> Kernel:
     """Scores are counted by the part of [0, 1] that they lie in, for each label.
 
-    With `slide_steps` the counts are those of so many last batches, otherwise of all.
+    With `slide_steps` the counts are those of so many last batches, otherwise of all. Where they have one label only
+    the result is 0, so that a mean over batches stays a number.
     """
     parts, steps = op.attr("num_thresholds"), op.attr("slide_steps")
     measure = area if op.attr("curve") == "ROC" else _precision_recall
@@ -91,7 +92,7 @@ def _auc(op: Operator, lowering: Lowering) -> Kernel:
             if steps > 1:
                 stat[:-1] = stat[1:].clone()
             stat[-1] = new
-        return measure(neg.sum(0).double(), pos.sum(0).double()).view(1)
+        return measure(neg.sum(0).double(), pos.sum(0).double()).nan_to_num_(0.0).view(1)
 
     return compared(auc, op, lowering, "Predict", "Label", num_dims=1)
 

@@ -25,7 +25,7 @@ def remove(block: Block, ops: Iterable[Operator], keep: Iterable[str] = ()) -> N
         touched |= _names(dead)
         block.ops = [op for op in block.ops if op not in dead]
     used = _names(block.ops) | set(keep)
-    used |= {var.lod for var in block.vars.values() if var.lod is not None and var.name in used}
+    used |= {name for var in block.vars.values() if var.name in used for name in block.levels_of(var)}
     block.vars = {name: var for name, var in block.vars.items() if name in used or name not in touched}
     block.program.changed()
 

@@ -61,7 +61,7 @@ class CrossEntropyLoss(FunctionLayer):
 
     A label may have a size of 1 along `axis`, or lack that dimension. With `soft_label` it is a distribution over the
     classes. `weight` has a number for each class, and a mean is then the weighted one. Without a reduction the losses
-    have the label's shape. The mean over labels that are all ignored is 0.
+    have the label's shape, with a size of 1 along `axis` where that is a distribution. The mean over labels that are all ignored is 0.
     """
     weight: Any; ignore_index: int; reduction: str; soft_label: bool; axis: Any; use_softmax: bool
     def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: str = 'mean', soft_label: bool = False, axis: Any = -1, use_softmax: bool = True, name: str | None = None) -> None: ...

@@ -57,7 +57,9 @@ class _Block(TakingLayer):
             )
         self.normalize_before = given.normalize_before
         of_attention = given.dropout if given.attn_dropout is None else given.attn_dropout
-        attrs = list(zip(*(_for_each(kind, one, parts) for one in (given.weight_attr, given.bias_attr)), strict=True))
+        attrs = list(
+            zip(*(attrs_of_parts(one, parts, kind) for one in (given.weight_attr, given.bias_attr)), strict=True)
+        )
         for name, (weight, bias) in zip(("self_attn", "cross_attn"), attrs[:-1], strict=False):
             made = MultiHeadAttention(width, given.nhead, of_attention, weight_attr=weight, bias_attr=bias)
             self.add_sublayer(name, made)
@@ -211,7 +213,7 @@ def _spread(attr: Any) -> tuple[Any, Any]:
     return [attr[0], attr[-1]], [attr[0], attr[1] if len(attr) == 3 else attr[0], attr[-1]]
 
 
-def _for_each(kind: str, attr: Any, parts: int) -> list[Any]:
+def attrs_of_parts(attr: Any, parts: int, kind: str = "a layer") -> list[Any]:
     """A setting for each part; one that has a name gets a number behind it, as a name belongs to one parameter."""
     if isinstance(attr, list | tuple):
         if len(attr) != parts:

@@ -40,6 +40,7 @@ class Adam(Optimizer, torch.optim.Adam):
     """Adam. With `lazy_mode` rows without a gradient stay as they are, and so do their moments."""
 
     stands_for = torch.optim.Adam
+    is_fused = True
     takes = f"learning_rate=0.001, {_BETAS}=1e-08, parameters=None, {_REST}, lazy_mode=False"
 
     def take(self, given: dict[str, Any]) -> None:
@@ -55,6 +56,7 @@ class AdamW(Optimizer, torch.optim.AdamW):
     """
 
     stands_for = torch.optim.AdamW
+    is_fused = True
     takes = (
         f"learning_rate=0.001, {_BETAS}=1e-08, parameters=None, weight_decay=0.01, apply_decay_param_fun=None, "
         "grad_clip=None, name, lazy_mode=False"
@@ -70,6 +72,7 @@ class Adagrad(Optimizer, torch.optim.Adagrad):
     """Adagrad."""
 
     stands_for = torch.optim.Adagrad
+    is_fused = True
     takes = f"learning_rate, epsilon->eps=1e-06, parameters=None, {_REST}, initial_accumulator_value=0.0"
     by_rows = staticmethod(adagrad_rows)
 

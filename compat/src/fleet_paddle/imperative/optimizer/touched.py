@@ -3,7 +3,8 @@
 A row that has never had a gradient has no moments, and Adam moves it by nothing: 0 / (0 + epsilon). So a step that
 updates every row that ever had one has the result of a step over the whole table, bit for bit, at the price of those
 rows. A table of a million rows of which a job has seen a thousand is updated a thousand times faster. Where many rows
-have been seen, torch's own step over all of them is faster again, and is taken from then on.
+have been seen, torch's own step over all of them is faster again, and is taken from then on: on the CPU that in one
+pass, which rounds the last bit otherwise.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from fleet_paddle.programs.layers import (
+    beams,
     cells,
     clicks,
     dynamic_rnn,
@@ -19,6 +20,7 @@ from fleet_paddle.programs.layers import (
     table,
     tagging,
 )
+from fleet_paddle.programs.layers.beams import *
 from fleet_paddle.programs.layers.cells import *
 from fleet_paddle.programs.layers.clicks import *
 from fleet_paddle.programs.layers.dynamic_rnn import *
@@ -35,6 +37,7 @@ from fleet_paddle.programs.layers.table import *
 from fleet_paddle.programs.layers.tagging import *
 
 __all__: list[str] = []
+__all__ += beams.__all__
 __all__ += cells.__all__
 __all__ += clicks.__all__
 __all__ += dynamic_rnn.__all__

@@ -6,7 +6,10 @@ from typing import Any
 
 from fleet.static.variable import Variable
 
-__all__ = ['continuous_value_model', 'gather_tree', 'hash', 'pad2d', 'pad_constant_like', 'pixel_shuffle', 'resize_bilinear', 'resize_linear', 'resize_nearest', 'resize_trilinear', 'scatter_nd_add', 'sequence_enumerate', 'sequence_erase', 'sequence_mask', 'sequence_reshape', 'sequence_reverse', 'sequence_slice', 'sequence_softmax', 'sequence_unpad', 'shuffle_channel', 'space_to_depth', 'teacher_student_sigmoid_loss']
+__all__ = ['affine_grid', 'continuous_value_model', 'diag', 'gather_tree', 'grid_sampler', 'hash', 'npair_loss', 'pad2d', 'pad_constant_like', 'pixel_shuffle', 'resize_bilinear', 'resize_linear', 'resize_nearest', 'resize_trilinear', 'scatter_nd_add', 'sequence_enumerate', 'sequence_erase', 'sequence_mask', 'sequence_reshape', 'sequence_reverse', 'sequence_slice', 'sequence_softmax', 'sequence_unpad', 'shuffle_channel', 'space_to_depth', 'teacher_student_sigmoid_loss', 'temporal_shift', 'unfold']
+
+def affine_grid(theta: Variable, out_shape: Any, name: str | None = None) -> Variable:
+    """Where each pixel of the output, [batch, channels, height, width], comes from, under affine maps [batch, 2, 3]."""
 
 def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True) -> Variable:
     """Embeddings [rows, 2 + width] that begin with counts: log(shows + 1) and log of the ratio of clicks to shows.
@@ -15,11 +18,20 @@ def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True)
     two columns get as their gradient; of a ragged `input` it has one row for each row.
     """
 
+def diag(diagonal: Variable) -> Variable:
+    """A matrix with the diagonal `x`, and `padding_value` elsewhere; of a matrix, its diagonal."""
+
 def gather_tree(ids: Variable, parents: Variable) -> Variable:
     """Whole ways of a beam search, [time, batch, beam], from each step's ids and the beams that they came from."""
 
+def grid_sampler(x: Variable, grid: Variable, name: str | None = None) -> Variable:
+    """The image at the places that the grid, [batch, height, width, 2], names, from -1 to 1."""
+
 def hash(input: Variable, hash_size: Any, num_hash: int = 1, name: str | None = None) -> Variable:
     """For each row of ids its xxHash with seeds 0, 1, ..., modulo `hash_size`: [rows, num_hash, 1]."""
+
+def npair_loss(anchor: Variable, positive: Variable, labels: Variable, l2_reg: float = 0.002) -> Variable:
+    """The cross entropy of telling, for each anchor, which rows of `positive` have its label."""
 
 def pad2d(input: Variable, paddings: Any = (0, 0, 0, 0), mode: str = 'constant', pad_value: float = 0.0, data_format: str = 'NCHW', name: str | None = None) -> Variable:
     """Images with so many more pixels above, below, left and right: `pad_value`, or the image again.
@@ -100,3 +112,9 @@ def teacher_student_sigmoid_loss(input: Variable, label: Variable, soft_max_up_b
     A `label` of -2 is no click, -1 a click, both without a teacher; with one it is the teacher's probability, plus 1
     for a click. Logits outside the bounds have no gradient.
     """
+
+def temporal_shift(x: Variable, seg_num: Any, shift_ratio: float = 0.25, name: str | None = None) -> Variable:
+    """Frames of `seg_num` each: a share of the channels comes from the frame before, as many from the one after."""
+
+def unfold(x: Variable, kernel_sizes: Any, strides: Any = 1, paddings: Any = 0, dilations: Any = 1, name: str | None = None) -> Variable:
+    """Every window of an image as a column; `paddings` is a number, two, or those of top, left, bottom and right."""

@@ -50,9 +50,9 @@ def _lstm_unit(op: Operator, lowering: Lowering) -> Kernel:
 
 def _infer_gru(infer: Infer) -> None:
     width, x = check_shapes(infer, "HiddenPrev"), infer.var("Input")
-    infer.set("Hidden", (x.shape[0], width), x.dtype, lod=x.lod)
-    infer.set("ResetHiddenPrev", (x.shape[0], width), x.dtype, lod=x.lod)
-    infer.set("Gate", (x.shape[0], 3 * width), x.dtype, lod=x.lod)
+    infer.set("Hidden", (x.shape[0], width), x.dtype)  # a state for each row of a step, ragged or not
+    infer.set("ResetHiddenPrev", (x.shape[0], width), x.dtype)
+    infer.set("Gate", (x.shape[0], 3 * width), x.dtype)
 
 
 @register(

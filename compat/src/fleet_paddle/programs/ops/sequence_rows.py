@@ -204,6 +204,8 @@ def _infer_reset(infer: Infer) -> None:
     if target and (target[0] != 0 or target != sorted(target)):
         raise infer.fail(f"target_lod must begin with 0 and ascend, as offsets do, got {target}")
     _ragged(infer, x.shape)
+    if not target:  # rows that are in groups stay there
+        infer.set("OutOffsets", (-1,), "int64", lod=infer.var("Y").lod)
 
 
 @register(

@@ -62,7 +62,8 @@ def _infer_unpad(infer: Infer) -> None:
     if sizes.shape[1:] not in ((), (1,)):
         raise infer.fail(f"Length {sizes.name!r} must have one number for each row, got shape {list(sizes.shape)}")
     infer.set("OutOffsets", (-1,), "int64")
-    infer.set("Out", (-1, *x.shape[2:]), x.dtype, lod=infer.op.output("OutOffsets")[0])
+    row = x.shape[2:] or (1,)  # numbers become a column, as all ragged numbers are
+    infer.set("Out", (-1, *row), x.dtype, lod=infer.op.output("OutOffsets")[0])
 
 
 @register(
@@ -84,7 +85,8 @@ def _sequence_unpad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
                 f"got {sizes.tolist()[:8]}"
             )
         inside = torch.arange(x.shape[1], device=x.device) < sizes.unsqueeze(1)
-        return x[inside], offsets_of(sizes)
+        values = x[inside]
+        return values.unsqueeze(1) if values.dim() == 1 else values, offsets_of(sizes)
 
     return unpad
 

@@ -5,9 +5,8 @@ from paddle._alias import alias
 alias(
     __name__,
     {"fleet.static.layers": "shuffle_batch", "fleet_paddle.programs.nn": "sparse_embedding"},
-    parts="layers reader",
+    parts="layers mixed_precision reader",
     refused={
-        "mixed_precision": "train a torch module with strategy.amp = True",
         "memory_usage": "use torch.cuda.max_memory_allocated",
         "utils": "for files of HDFS use paddle.distributed.fleet.utils.HDFSClient",
         "slim": "train a torch module with torch.ao",

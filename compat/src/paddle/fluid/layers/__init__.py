@@ -12,8 +12,6 @@ alias(
     },
     parts="control_flow distributions io learning_rate_scheduler loss metric_op nn ops sequence_lod tensor utils",
     refused={
-        "beam_search": "there is one level of rows; use BeamSearchDecoder and dynamic_decode",
-        "beam_search_decode": "there is one level of rows; use BeamSearchDecoder and dynamic_decode",
         "dynamic_lstmp": "use dynamic_lstm",
         "lod_append": "there is one level of rows; use lod_reset",
         "lstm": "use dynamic_lstm over ragged input",

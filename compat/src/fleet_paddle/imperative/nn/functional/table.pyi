@@ -27,7 +27,7 @@ def adaptive_max_pool3d(x: X, output_size: Any, return_mask: bool = False, name:
     """The greatest values of as many windows of volumes as `output_size` says; `return_mask` adds places."""
 
 def affine_grid(theta: X, out_shape: Any, align_corners: bool = True, name: str | None = None) -> X:
-    """Where each pixel of the output comes from, under affine maps [batch, 2, 3]."""
+    """Where each pixel of the output, [batch, channels, height, width], comes from, under affine maps [batch, 2, 3]."""
 
 def alpha_dropout(x: X, p: Any = 0.5, training: bool = True, name: str | None = None) -> X:
     """While training, each value has selu's lowest with probability `p`; mean and variance stay what they were."""
@@ -49,7 +49,7 @@ def batch_norm(x: X, running_mean: X, running_var: X, weight: Any = None, bias: 
     that was built with `training` evaluates after `clone(for_test=True)`.
     """
 
-def bilinear(x1: X, x2: X, weight: X, bias: Any = None, name: str | None = None) -> X:
+def bilinear(x1: X, x2: X, weight: X, bias: X | None = None, name: str | None = None) -> X:
     """x1 times each matrix of weight, which is [out, in1, in2], times x2, plus bias."""
 
 def binary_cross_entropy(input: X, label: X, weight: Any = None, reduction: str = 'mean', name: str | None = None) -> X:
@@ -96,7 +96,7 @@ def cross_entropy(input: X, label: X, weight: Any = None, ignore_index: int = -1
 
     A label may have a size of 1 along `axis`, or lack that dimension. With `soft_label` it is a distribution over the
     classes. `weight` has a number for each class, and a mean is then the weighted one. Without a reduction the losses
-    have the label's shape. The mean over labels that are all ignored is 0.
+    have the label's shape, with a size of 1 along `axis` where that is a distribution. The mean over labels that are all ignored is 0.
     """
 
 def ctc_loss(log_probs: X, labels: X, input_lengths: X, label_lengths: X, blank: int = 0, reduction: str = 'mean', norm_by_times: bool = False) -> X:
@@ -142,7 +142,7 @@ def gelu(x: X, approximate: bool = False, name: str | None = None) -> X:
     """x times the probability that a standard normal variable is below x; `approximate` uses a tanh."""
 
 def grid_sample(x: X, grid: X, mode: str = 'bilinear', padding_mode: str = 'zeros', align_corners: bool = True, name: str | None = None) -> X:
-    """The image at the places that the grid names, from -1 to 1."""
+    """The image at the places that the grid, [batch, height, width, 2], names, from -1 to 1."""
 
 def hardshrink(x: X, threshold: float = 0.5, name: str | None = None) -> X:
     """x, and 0 where it is no further than `threshold` from 0."""
@@ -160,7 +160,8 @@ def hsigmoid_loss(input: X, label: X, num_classes: Any, weight: Any, bias: Any =
     """The cross entropy of every decision on the way to a class in a binary tree, [batch, 1].
 
     The tree is complete, or its ways are given: `path_table` has the nodes of each example's, -1 after its end, and
-    `path_code` which side it takes there. With `is_sparse` the weight's gradient has only the rows that were passed.
+    `path_code` which side it takes there. With `is_sparse` the weight's gradient, of tensors, has only the rows that
+    were passed.
     """
 
 def instance_norm(x: X, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None, use_input_stats: bool = True, momentum: float = 0.9, eps: float = 1e-05, data_format: str = 'NCHW', name: str | None = None) -> X:
@@ -260,7 +261,7 @@ def sequence_mask(x: X, maxlen: Any = None, dtype: Any = 'int64', name: str | No
 def sigmoid(x: X, name: str | None = None) -> X:
     """1 / (1 + exp(-x)), element by element."""
 
-def sigmoid_focal_loss(logit: X, label: X, normalizer: Any = None, alpha: float = 0.25, gamma: float = 2.0, reduction: str = 'sum', name: str | None = None) -> X:
+def sigmoid_focal_loss(logit: X, label: X, normalizer: X | None = None, alpha: float = 0.25, gamma: float = 2.0, reduction: str = 'sum', name: str | None = None) -> X:
     """The cross entropy of sigmoid(logit), less of it where the answer is sure and right; divided by `normalizer`."""
 
 def silu(x: X, name: str | None = None) -> X:

@@ -1,0 +1,5 @@
+"""Parameters of a layer in another form."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet_paddle.imperative.nn.utils": "*"})

@@ -10,7 +10,7 @@ import numpy as np
 TRAIN, TEST = 1_280, 128
 
 
-def few_digits(folder: Path) -> None:
+def digits_beside(folder: Path) -> None:
     """`mnist/*-ubyte.gz` below the folder of a script, which is where FLEET_DATA_HOME points as well."""
     shapes = np.random.default_rng(1).random((10, 7, 7)) > 0.6
     large = np.kron(shapes, np.ones((1, 4, 4)))

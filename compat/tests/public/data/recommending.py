@@ -18,7 +18,7 @@ def criteo_slots(folder: Path) -> None:
         numbers, ids = random.random(13) * 0.2, random.integers(0, 20, 26)
         score = (numbers - 0.1) @ weights * 8 + (ids[0] - 9.5) * 0.5 + (ids[1] - 9.5) * 0.3
         dense = " ".join(f"dense_feature:{one:.4f}" for one in numbers)
-        sparse = " ".join(f"{slot + 1}:{slot * 30_000 + one + 1}" for slot, one in enumerate(ids))
+        sparse = " ".join(f"{slot + 1}:{slot * 1_000 + one + 1}" for slot, one in enumerate(ids))
         lines.append(f"click:{int(score > 0)} {dense} {sparse}\n")
     _write(folder / "data" / "sample_data" / "train" / "part-0", lines)
 

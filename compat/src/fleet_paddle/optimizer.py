@@ -15,6 +15,7 @@ from fleet.static.spelling import Spelling
 from fleet.static.variable import Parameter, Penalty
 from fleet_paddle import mode
 from fleet_paddle.imperative import optimizer as of_tensors
+from fleet_paddle.imperative.optimizer import later
 from fleet_paddle.rates import follow
 
 Decay = float | Penalty | None
@@ -74,6 +75,7 @@ def _for_programs(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     """The same arguments under the names that optimizers of programs have."""
     found = {name: value for name, value in given.items() if name != "learning_rate"}
     found["parameter_list"] = found.pop("parameters")
+    later.settle(kind, found, [])
     if kind == "AdamW":
         if found.pop("lazy_mode"):
             raise NotSupportedError("AdamW: lazy_mode is not built for programs; use Adam, or leave it out")

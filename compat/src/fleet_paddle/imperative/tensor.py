@@ -21,6 +21,7 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet.static.dtypes import canonical, torch_dtype
 from fleet.static.executor.single import as_single
 from fleet.static.variable import Penalty
+from fleet_paddle.imperative.backward_strategy import BackwardStrategy
 from fleet_paddle.imperative.indexing import assigned, put
 from fleet_paddle.imperative.shape import Shape, Size
 from fleet_paddle.imperative.wrapping import wrap_methods
@@ -166,7 +167,7 @@ class Tensor(torch.Tensor):
 
     def backward(  # type: ignore[override]
         self,
-        grad_tensor: torch.Tensor | None = None,
+        grad_tensor: torch.Tensor | BackwardStrategy | None = None,
         retain_graph: bool = False,
         *,
         gradient: torch.Tensor | None = None,
@@ -178,6 +179,8 @@ class Tensor(torch.Tensor):
         With `create_graph` they can be differentiated in turn; with `inputs` they are left at those tensors alone.
         """
         start = gradient if grad_tensor is None else grad_tensor
+        if isinstance(start, BackwardStrategy):
+            start = None
         if start is None and inputs is None:  # straight to what torch's own comes to after many questions
             _RUN((self,), (_ONES(self),), retain_graph or create_graph, create_graph, (), True, True)
             return

@@ -221,7 +221,8 @@ FUNCTIONS = [
 
     A label may have a size of 1 along `axis`, or lack that dimension. With `soft_label` it is a distribution over the
     classes. `weight` has a number for each class, and a mean is then the weighted one. Without a reduction the losses
-    have the label's shape, with a size of 1 along `axis` where that is a distribution. The mean over labels that are all ignored is 0.
+    have the label's shape, with a size of 1 along `axis` where that is a distribution. The mean over labels that are
+    all ignored is 0.
     """,
         _cross_entropy,
         _cross_entropy_of_variables,

@@ -13,7 +13,7 @@ from fleet.errors import UsageTypeError
 from fleet.optim.closure import loss_of
 from fleet.optim.paddle_methods import PaddleMethods, apply_rate
 from fleet.static.clip import GradientClip
-from fleet_paddle.imperative.optimizer import gradients
+from fleet_paddle.imperative.optimizer import gradients, later
 from fleet_paddle.imperative.optimizer.dense_rows import DenseRows
 from fleet_paddle.imperative.optimizer.gradients import adam_rows
 from fleet_paddle.imperative.optimizer.groups import Clip, Groups, Rate, groups_of, rate_of
@@ -57,11 +57,13 @@ class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
 
     def take(self, given: dict[str, Any]) -> None:
         learning_rate, grad_clip = given.pop("learning_rate"), given.pop("grad_clip")
+        given["parameters"] = None if given["parameters"] is None else list(given["parameters"])
         del given["name"]  # names nothing here
         if given.pop("lazy_mode", False):
             self.by_rows, self.is_lazy = adam_rows, True
         if "beta1" in given:
             given["betas"] = given.pop("beta1"), given.pop("beta2")
+        later.settle(type(self).__name__, given, list(given["parameters"] or ()))
         rate, groups = rate_of(learning_rate), self.groups(given)
         given |= self._together([one for group in groups for one in group["params"]])
         begin: Any = self.stands_for.__init__

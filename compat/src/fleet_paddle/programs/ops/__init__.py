@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet.static import ops
 from fleet.static.registry import defined
 from fleet_paddle.programs.ops import (
+    aligning,
     beam_search,
     beams,
     belonging,
@@ -20,6 +21,7 @@ from fleet_paddle.programs.ops import (
     lstm,
     matrices,
     neighbours,
+    old_functions,
     ordering,
     packing,
     pairing,
@@ -35,11 +37,13 @@ from fleet_paddle.programs.ops import (
     sequence_shape,
     special_loss,
     spectral,
+    subscript,
     xxhash,
 )
 
 __all__ = [
     "OWN",
+    "aligning",
     "beam_search",
     "beams",
     "belonging",
@@ -55,6 +59,7 @@ __all__ = [
     "lstm",
     "matrices",
     "neighbours",
+    "old_functions",
     "ordering",
     "packing",
     "pairing",
@@ -70,6 +75,7 @@ __all__ = [
     "sequence_shape",
     "special_loss",
     "spectral",
+    "subscript",
     "xxhash",
 ]
 

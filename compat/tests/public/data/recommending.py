@@ -127,3 +127,29 @@ def questions(folder: Path) -> None:
         same = np.where(random.random(300) < 0.02, 1 - asked, asked)
         lines.append("\t".join(",".join(map(str, one)) for one in (asked, same, other)) + "\n")
     _write(folder / "data" / "train" / "part-0", lines)
+
+
+def bought_before(folder: Path) -> None:
+    """Lines `items;categories;item;category;bought` of what somebody has bought and whether something goes with it."""
+    random = np.random.default_rng(10)
+    lines = []
+    for _ in range(SAMPLES * 2):
+        kind, count = int(random.integers(0, 10)), int(random.integers(2, 8))
+        items = kind * 50 + random.integers(1, 50, count)
+        goes = int(random.integers(0, 2))
+        other = kind if goes else (kind + int(random.integers(1, 10))) % 10
+        item = other * 50 + int(random.integers(1, 50))
+        kinds = " ".join([str(kind + 1)] * count)
+        lines.append(f"{' '.join(map(str, items))};{kinds};{item};{other + 1};{float(goes)}\n")
+    _write(folder / "data" / "train_data" / "part-0", lines)
+
+
+def questions_by_slot(folder: Path) -> None:
+    """Lines `0:WORD ... 1:WORD ... 2:WORD ...`: a question of 79 words, one like it of 99, another of 90."""
+    random = np.random.default_rng(11)
+    lines = []
+    for _ in range(64):
+        kind, other = random.choice(12, 2, replace=False)
+        words = [one * 40 + 1 + random.integers(0, 40, count) for one, count in ((kind, 79), (kind, 99), (other, 90))]
+        lines.append(" ".join(f"{slot}:{one}" for slot, several in enumerate(words) for one in several) + "\n")
+    _write(folder / "data" / "train" / "part-0", lines)

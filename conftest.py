@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -26,17 +27,28 @@ THEIR_THREADS = {"tqdm_monitor"}
 def pytest_configure() -> None:
     """Let Ctrl-C be what it is at a terminal: shells let what they start in the background ignore it.
 
-    And let every pass over a program be verified.
+    And let every pass over a program be verified, and nobody look for garbage while modules are imported.
     """
+    gc.disable()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("FLEET_VERIFY_PROGRAMS", "1")  # for the processes that tests start, too
 
 
 def pytest_collection_finish() -> None:
-    """Let torch compute in one thread: how a sum is cut among threads changes its last bits, and cores are shared."""
+    """Let torch compute in one thread: how a sum is cut among threads changes its last bits, and cores are shared.
+
+    And let what was imported and collected be no garbage: half a million objects take longer than a test to look at.
+    """
+    gc.freeze()
+    gc.enable()
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
+
+
+def pytest_sessionfinish() -> None:
+    """Plugins that are imported last look for what refers to something."""
+    gc.unfreeze()
 
 
 def our_threads() -> set[threading.Thread]:

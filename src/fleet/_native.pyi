@@ -25,7 +25,7 @@ def set_threads(num_threads: int) -> None:
     """
 
 def rouse(microseconds: int) -> None:
-    """Have the threads that share the next calls wake up now, and wait for them without sleep for so long: 0 to 100,000.
+    """Have the threads that share the next calls wake up now and wait without sleep for so long: 0 to 100,000.
 
     For who knows that a call comes soon: to wake threads first takes longer than what they do of a small one.
     """

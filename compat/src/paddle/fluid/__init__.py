@@ -9,12 +9,13 @@ alias(
         "fleet.static": "Block BuildStrategy CPUPlace CUDAPinnedPlace CUDAPlace CompiledProgram DataFeeder "
         "ExecutionStrategy Executor LoDTensorArray Operator ParallelExecutor Program Scope "
         "Variable cpu_places create_lod_tensor create_random_int_lodtensor cuda_places data default_main_program "
-        "default_startup_program global_scope gradients load memory_optimize name_scope program_guard release_memory "
+        "default_startup_program global_scope gradients memory_optimize name_scope program_guard release_memory "
         "save scope_guard",
         "fleet.transpiler": "DistributeTranspiler DistributeTranspilerConfig",
         "fleet.data": "DatasetFactory InMemoryDataset QueueDataset",
         "fleet_paddle.attr": "ParamAttr",
         "fleet_paddle.dygraph": "load_dygraph save_dygraph",
+        "fleet_paddle.foreign.loading": "load",
         "fleet_paddle.flags": "get_flags set_flags",
         "fleet_paddle.programs.lod": "LoDTensor",
         "fleet_paddle.require": "require_version",

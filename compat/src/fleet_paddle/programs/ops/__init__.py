@@ -35,6 +35,7 @@ from fleet_paddle.programs.ops import (
     sequence_shape,
     special_loss,
     spectral,
+    tree,
     xxhash,
 )
 
@@ -70,6 +71,7 @@ __all__ = [
     "sequence_shape",
     "special_loss",
     "spectral",
+    "tree",
     "xxhash",
 ]
 

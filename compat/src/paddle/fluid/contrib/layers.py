@@ -2,4 +2,12 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.static.layers": "shuffle_batch", "fleet_paddle.programs.nn": "sparse_embedding"})
+alias(
+    __name__,
+    {
+        "fleet.static.layers": "shuffle_batch",
+        "fleet_paddle.imperative": "index_sample",
+        "fleet_paddle.programs.layers.tree": "tdm_child tdm_sampler",
+        "fleet_paddle.programs.nn": "sparse_embedding",
+    },
+)

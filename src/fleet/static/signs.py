@@ -6,6 +6,8 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fleet.errors import UsageTypeError
 from fleet.static.appending import Appender
 from fleet.static.dtypes import FLOATS, canonical
@@ -15,6 +17,8 @@ from fleet.static.subscript import subscript
 if TYPE_CHECKING:
     from fleet.static.variable import Variable
 
+
+_NUMBERS = (int, float, np.number)
 
 Sign = Callable[["Signs", Any], "Variable"]
 
@@ -57,6 +61,16 @@ class Signs:
     __le__ = _sign("less_equal")
     __gt__ = _sign("greater_than")
     __ge__ = _sign("greater_equal")
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> Any:
+        """Compares with a number, value by value; two variables are equal if they are one, as lists ask it."""
+        return combine(self, other, "equal") if isinstance(other, _NUMBERS) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        """What `==` says, the other way round."""
+        return combine(self, other, "not_equal") if isinstance(other, _NUMBERS) else NotImplemented
 
     def __neg__(self) -> Variable:
         return combine(self, -1.0, "elementwise_mul")

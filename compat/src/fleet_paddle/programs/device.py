@@ -10,7 +10,7 @@ from fleet.errors import NotSupportedError, UsageError
 
 @contextmanager
 def device_guard(device: str | None = None) -> Iterator[None]:
-    """Operators of the block were kept on "cpu" or "gpu"; here a program runs where its Executor is, and gives the same.
+    """Operators of the block were kept on "cpu" or "gpu"; here all run where the Executor is, and give the same.
 
     A number after "gpu:" made a stage of a pipeline, which is not built: NotSupportedError.
     """

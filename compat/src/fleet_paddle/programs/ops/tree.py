@@ -1,10 +1,11 @@
 """Trees over items: nodes drawn beside an item's ancestors, layer by layer, and the children of nodes.
 
-A node is a number from 1; 0 is no node. Shapes: B rows, L layers.
+A node is a number from 1; 0 is no node.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ def _infer_sampler(infer: Infer) -> None:
     for slot in ("X", "Travel", "Layer"):
         infer.require_dtype(slot, INTEGERS)
     drawn, offsets = infer.attr("neg_samples_num_list"), infer.attr("layer_offset_lod")
-    sizes = [end - begin for begin, end in zip(offsets, offsets[1:], strict=False)]
+    sizes = [end - begin for begin, end in pairwise(offsets)]
     if len(drawn) != len(sizes) or any(not 0 <= few < many for few, many in zip(drawn, sizes, strict=True)):
         raise infer.fail(
             f"neg_samples_num_list must have a number below the layer's size for each layer, got {list(drawn)} for "
@@ -59,10 +60,10 @@ def _tdm_sampler(op: Operator, lowering: Lowering) -> Kernel:
 
     def sample(x: torch.Tensor, travel: torch.Tensor, layer: torch.Tensor) -> Any:
         generator, nodes = draw(), layer.reshape(-1)
-        paths_BL = _rows(travel, x.reshape(-1), "tdm_sampler: an item", op.input("X")[0])
+        paths = _rows(travel, x.reshape(-1), "tdm_sampler: an item", op.input("X")[0])
         outs, labels, masks = [], [], []
         for place, few in enumerate(drawn):
-            others, ancestor = nodes[offsets[place] : offsets[place + 1]], paths_BL[:, place : place + 1]
+            others, ancestor = nodes[offsets[place] : offsets[place + 1]], paths[:, place : place + 1]
             order = torch.rand(len(x), len(others), generator=generator, device=x.device)
             order.masked_fill_(others == ancestor, 2.0)  # after all others
             found = others[order.argsort(1)[:, :few]]

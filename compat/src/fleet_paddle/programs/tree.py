@@ -65,7 +65,7 @@ def tdm_sampler(
 def tdm_child(
     x: Variable, node_nums: int, child_nums: int, param_attr: Any = None, dtype: Any = "int32"
 ) -> tuple[Variable, Variable]:
-    """(children, masks) of nodes, each [..., child_nums]: 0 where a node has none; a mask is 1 where a child is an item.
+    """(children, masks) of nodes, each [..., child_nums]: 0 where there is none; a mask is 1 where a child is an item.
 
     The tree is a parameter that is not trained, and 0 at first, [nodes, 3 + child_nums]: item, layer, parent, children.
     """

@@ -75,30 +75,36 @@ $(MOVIELENS)/ml-100k.inter: requirements/data.txt | $(BIN)/python
 		for kind in ("user", "item", "inter")]' $(MOVIELENS)
 	@echo "MovieLens-100k is in $(MOVIELENS)"
 
-# Two halves side by side, divided so that they take about as long: most tests keep one core busy, or wait.
-SECOND_HALF := tests/multi tests/e2e tests/gpu tests/chaos tests/hostile tests/fuzz
-FIRST_HALF := compat/tests $(filter-out $(SECOND_HALF) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
-FIRST_LOG := build/test-first-half.log
+# In parts, the longest first, and one more of them at a time than there are cores: tests often wait.
+PARTS := multi e2e fault cpp unit parity others compat
+OTHERS := $(filter-out $(PARTS:%=tests/%) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+LOGS := build/test-logs
 # Tests write and sync many small files: into memory, where the system has some to spare for files.
 export PYTEST_DEBUG_TEMPROOT := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4000000 2>/dev/null && echo /dev/shm)
 
-test: setup test-cpp  ## Run the tests; of long sweeps a sample
-	@mkdir -p build; begin=$$(date +%s); \
-	$(BIN)/python -m pytest -p no:cacheprovider $(SELECT) $(FIRST_HALF) >$(FIRST_LOG) 2>&1 & first=$$!; \
-	trap 'kill $$first 2>/dev/null' EXIT; \
-	echo "the other half runs beside this one: see $(FIRST_LOG), shown at the end"; \
-	$(BIN)/python -m pytest $(SELECT) $(SECOND_HALF); second=$$?; end=$$(date +%s); \
-	wait $$first; first=$$?; trap - EXIT; \
-	cat $(FIRST_LOG); \
-	echo "the half shown above took $$(($$(stat -c %Y $(FIRST_LOG)) - begin)) s, the one before it $$((end - begin)) s"; \
-	test $$first = 0 && test $$second = 0
+test: setup  ## Run the tests; of long sweeps a sample
+	@rm -rf $(LOGS); mkdir -p $(LOGS)
+	@begin=$$(date +%s); trap 'kill $$!' TERM; \
+	echo "parts run side by side, and each is shown when it is done; until then see $(LOGS)"; \
+	$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs=$$(($$(nproc) + 1)) \
+		CMAKE_BUILD_PARALLEL_LEVEL=1 SELECT='$(SELECT)' $(PARTS:%=part-%) & wait $$!; status=$$?; \
+	grep -hE '^(FAILED|ERROR) ' $(LOGS)/*.log; \
+	for part in $(PARTS); do printf '%-7s %s\n' $$part "$$(tail -n 1 $(LOGS)/$$part.log)"; done; \
+	echo "$$(($$(date +%s) - begin)) s in all; $$(test $$status = 0 && echo passed || echo FAILED)"; exit $$status
+
+part-%: RUN = $(BIN)/python -m pytest -p no:cacheprovider $(SELECT) $(or $(FOLDERS),tests/$*)
+part-compat: FOLDERS := compat/tests
+part-others: FOLDERS := $(OTHERS)
+part-cpp: RUN = MAKEFLAGS= $(MAKE) --no-print-directory test-cpp
+part-%: FORCE
+	@trap 'kill $$!' TERM; $(RUN) >$(LOGS)/$*.log 2>&1 & wait $$!; status=$$?; cat $(LOGS)/$*.log; exit $$status
 
 test-all: SELECT := -m ""
 test-all: test  ## Run every test, with the sweeps of which `make test` runs a sample
 
 test-cpp: setup  ## Run the tests of the C++ core alone
 	@$(BIN)/cmake -S . -B $(CPP_BUILD) -G Ninja -DFLEET_BUILD_PYTHON=OFF -DFLEET_BUILD_TESTS=ON -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) >/dev/null
-	@$(BIN)/cmake --build $(CPP_BUILD) --parallel
+	@$(BIN)/cmake --build $(CPP_BUILD)
 	@$(BIN)/ctest --test-dir $(CPP_BUILD) --output-on-failure
 
 test-seeds: setup  ## Run the samples of PaddlePaddle's guides, where their folder lies beside this one
@@ -172,6 +178,7 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/combine.py --json benchmarks/results/combine.json
 	$(BIN)/python benchmarks/static.py --json benchmarks/results/static.json
 	$(BIN)/python benchmarks/calls.py --json benchmarks/results/calls.json
+	$(BIN)/python benchmarks/words.py --json benchmarks/results/words.json
 	$(BIN)/python benchmarks/plane.py --json benchmarks/results/plane.json
 	$(BIN)/python benchmarks/meetings.py --json benchmarks/results/meetings.json
 	$(BIN)/python benchmarks/tls.py --json benchmarks/results/tls.json

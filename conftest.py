@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
@@ -25,17 +27,28 @@ THEIR_THREADS = {"tqdm_monitor"}
 def pytest_configure() -> None:
     """Let Ctrl-C be what it is at a terminal: shells let what they start in the background ignore it.
 
-    And let every pass over a program be verified.
+    And let every pass over a program be verified, and nobody look for garbage while modules are imported.
     """
+    gc.disable()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("FLEET_VERIFY_PROGRAMS", "1")  # for the processes that tests start, too
 
 
 def pytest_collection_finish() -> None:
-    """Let torch compute in one thread: how a sum is cut among threads changes its last bits, and cores are shared."""
+    """Let torch compute in one thread: how a sum is cut among threads changes its last bits, and cores are shared.
+
+    And let what was imported and collected be no garbage: half a million objects take longer than a test to look at.
+    """
+    gc.freeze()
+    gc.enable()
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
+
+
+def pytest_sessionfinish() -> None:
+    """Plugins that are imported last look for what refers to something."""
+    gc.unfreeze()
 
 
 def our_threads() -> set[threading.Thread]:
@@ -53,6 +66,14 @@ def messages_alone(request: pytest.FixtureRequest) -> Iterator[None]:
     del errors.FleetError.__notes__
     yield
     errors.FleetError.__notes__ = notes
+
+
+@pytest.fixture(autouse=True)
+def words_end() -> Iterator[None]:
+    """What a test says to PaddlePaddle's names, such as `disable_static()`, is not said to the next one."""
+    state = sys.modules.get("fleet_paddle.imperative.state")
+    with nullcontext() if state is None else state.guard():
+        yield
 
 
 @pytest.fixture(autouse=True)

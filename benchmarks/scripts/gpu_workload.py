@@ -128,10 +128,10 @@ def serve(
             step()
         seconds = [seconds_of(step, device) for _ in range(task.steps)]
         memory = torch.cuda.max_memory_allocated() if device.type == "cuda" else 0
-        answer(items_per_s=batch_size / statistics.median(seconds), raw_s=seconds, memory_bytes=memory)
         if options.kernels is not None and device.type == "cuda":
-            write_kernels(step, options.kernels / f"{options.model}-{os.getpid()}.txt")
+            write_kernels(step, options.kernels / f"{options.model}-{os.getpid()}.txt")  # before the next one's turn
             options.kernels = None
+        answer(items_per_s=batch_size / statistics.median(seconds), raw_s=seconds, memory_bytes=memory)
 
 
 def write_kernels(step: Callable[[], Tensor], path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle.tools import one_endpoint_a_machine
@@ -58,3 +59,15 @@ def test_operators_in_cpp_are_refused_when_one_is_made(name: str) -> None:
     made = Build if name == "BuildExtension" else getattr(extension, name)
     with pytest.raises(NotSupportedError, match=f"{name}: operators in C.. are linked against PaddlePaddle"):
         made(name="some", sources=["some.cc"])
+
+
+def test_a_guard_of_half_precision_changes_nothing_and_gpus_are_torchs() -> None:
+    with paddle.static.amp.fp16_guard():
+        assert float(paddle.ones([1])) == 1.0
+    assert paddle.device.cuda.device_count() == torch.cuda.device_count()
+
+
+def test_a_script_alone_is_the_one_process_of_its_machine() -> None:
+    alone = paddle.distributed.ParallelEnv()
+    assert (alone.trainer_endpoints, alone.current_endpoint) == ([""], "")
+    assert alone.current_endpoint in one_endpoint_a_machine(alone.trainer_endpoints)

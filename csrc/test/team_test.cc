@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -39,6 +40,23 @@ TEST(team_of_one_has_no_thread) {
   fleet::Team team(1);
   const auto me = std::this_thread::get_id();
   team.parallel_for(10, [&](std::size_t) { CHECK(std::this_thread::get_id() == me); });
+}
+
+TEST(team_that_was_roused_works_and_ends_as_ever) {
+  using std::chrono::microseconds;
+  for (std::size_t size : {1, 2, 5}) {
+    fleet::Team team(size);
+    team.rouse(microseconds(0));
+    for (int i = 0; i < 50; ++i) {
+      team.rouse(microseconds(i % 3 == 0 ? 20 : 2000));
+      if (i % 7 == 0) std::this_thread::sleep_for(microseconds(100));
+      CHECK(does_all(team, 64));
+      CHECK(does_all(team, 2));
+    }
+    team.rouse(microseconds(5000));
+  }
+  fleet::Team never_used(4);
+  never_used.rouse(microseconds(1000));
 }
 
 TEST(team_uses_its_threads) {

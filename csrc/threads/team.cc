@@ -4,7 +4,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <system_error>
 
@@ -42,12 +41,23 @@ class SignalsBlocked {
 // Some tens of microseconds.
 constexpr int kPatience = 1000;
 
+std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+// A thread that is awake gets the lock sooner so than by sleeping; who holds it does so for a moment.
+void lock_soon(std::unique_lock<std::mutex>& lock) {
+  for (int i = 0; i < kPatience; ++i) {
+    if (lock.try_lock()) return;
+    pause();
+  }
+  lock.lock();
 }
 
 }  // namespace
@@ -109,12 +119,15 @@ void Team::run(const Parts& parts) {
     const std::lock_guard<std::mutex> lock(mutex_);
     start_threads(job.num_places);
     jobs_.push_back(&job);
+    has_jobs_.store(true, std::memory_order_release);
   }
   wanted_.notify_one();  // who comes calls two more: to wake all from here would take longer than much of the work
   work_off(job);
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+  lock_soon(lock);
   const auto at = std::find(jobs_.begin(), jobs_.end(), &job);
   if (at != jobs_.end()) jobs_.erase(at);
+  has_jobs_.store(!jobs_.empty(), std::memory_order_release);
   if (job.num_helpers != 0) {  // they are at their last parts: sooner done than this thread would sleep and wake
     lock.unlock();
     for (int i = 0; i < kPatience && job.num_helpers.load(std::memory_order_relaxed) != 0; ++i) pause();
@@ -149,27 +162,65 @@ void Team::start_threads(std::size_t count) {
   }
 }
 
+void Team::rouse(std::chrono::microseconds patience) {
+  const std::size_t num_threads = size();
+  if (num_threads <= 1) return;
+  const auto until = std::chrono::steady_clock::now() + patience;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    start_threads(num_threads - 1);
+    awake_until_.store(until.time_since_epoch().count(), std::memory_order_relaxed);
+    ++num_roused_;
+  }
+  wanted_.notify_one();
+}
+
+// Wait for a job without sleep, as long as somebody has asked for it. The lock is held before and afterwards.
+void Team::look_out(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  while (now() < awake_until_.load(std::memory_order_relaxed)) {
+    for (int i = 0; i < 50; ++i) {
+      if (has_jobs_.load(std::memory_order_acquire) && lock.try_lock()) {
+        if (ends_ || !jobs_.empty()) return;
+        lock.unlock();
+      }
+      pause();
+    }
+  }
+  lock.lock();
+}
+
 void Team::help() {
 #if defined(__linux__)
   pthread_setname_np(pthread_self(), "fleet-native");
 #endif
   std::unique_lock<std::mutex> lock(mutex_);
+  std::size_t num_heard = num_roused_;
   for (;;) {
-    wanted_.wait(lock, [this] { return ends_ || !jobs_.empty(); });
+    wanted_.wait(lock, [&] { return ends_ || !jobs_.empty() || num_heard != num_roused_; });
     if (ends_) return;
+    if (num_heard != num_roused_) {
+      num_heard = num_roused_;
+      wanted_.notify_one();  // who comes calls two more
+      wanted_.notify_one();
+    }
+    if (jobs_.empty()) look_out(lock);
+    if (jobs_.empty()) continue;
     Job& job = *jobs_.front();
     ++job.num_helpers;
     if (--job.num_places == 0) jobs_.pop_front();
     const bool more = !jobs_.empty();
+    has_jobs_.store(more, std::memory_order_release);
     lock.unlock();
     if (more) {
       wanted_.notify_one();
       wanted_.notify_one();
     }
     work_off(job);
-    lock.lock();
+    lock_soon(lock);
     // Under the lock: afterwards the job may be gone.
     if (--job.num_helpers == 0) job.left.notify_one();
+    if (jobs_.empty() && now() < awake_until_.load(std::memory_order_relaxed)) look_out(lock);
   }
 }
 

@@ -5,8 +5,11 @@
 // a forked child, too: threads do not survive a fork, and the child starts its own when it needs them.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -35,6 +38,10 @@ class Team {
 
   std::size_t size() const;
 
+  // Have sleeping threads wake up, and wait for work without sleep until so much time is over: for who knows that work
+  // comes soon, and for whom a thread that must be woken first would come too late. Returns at once.
+  void rouse(std::chrono::microseconds patience);
+
   // work(part) for each part in 0..num_parts - 1, in any order and on any thread of the team; returns when all are
   // done. If one throws, parts that have not begun are left out, and the first exception is thrown here.
   template <class Work>
@@ -55,11 +62,15 @@ class Team {
   void work_off(Job& job);
   void start_threads(std::size_t count);
   void help();
+  void look_out(std::unique_lock<std::mutex>& lock);
 
   const std::size_t fixed_size_;  // 0: the shared one's
   std::mutex mutex_;
   std::condition_variable wanted_;
   std::deque<Job*> jobs_;  // that more threads may join
+  std::atomic<bool> has_jobs_{false};
+  std::size_t num_roused_ = 0;                // how often `rouse` was called
+  std::atomic<std::int64_t> awake_until_{0};  // by the steady clock, in its ticks
   std::vector<std::thread> threads_;
   bool ends_ = false;
 };

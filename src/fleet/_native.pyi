@@ -24,6 +24,12 @@ def set_threads(num_threads: int) -> None:
     Results do not depend on it. Unless it is called: the cores that this process may use, 8 at most.
     """
 
+def rouse(microseconds: int) -> None:
+    """Have the threads that share the next calls wake up now and wait without sleep for so long: 0 to 100,000.
+
+    For who knows that a call comes soon: to wake threads first takes longer than what they do of a small one.
+    """
+
 def num_threads() -> int:
     """Return on how many threads one call may work."""
 

@@ -35,6 +35,12 @@ PAGES = {
     "migrate/paddle.md": ["loss 0."],
     "migrate/tensorflow.md": ["AUC 1.00\n"],
     "migrate/torchrec.md": ["rows of t_user and t_item: [2, 4]\n"],
+    "paddle.md": [
+        "PaddlePaddle 1.8: loss 0.0",
+        "the same answers: True\ntorch: loss 0.0",
+        "Fleet: loss 0.0",
+        "half and half: loss 0.0",
+    ],
     "plan.md": [
         "Clicks with Adam, batches of 256\n",
         'memory="',

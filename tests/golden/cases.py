@@ -10,8 +10,12 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
+from fleet.runtime.programs.meta import for_workers, optimizer_of  # noqa: E402
+from fleet.static import layers  # noqa: E402
 from fleet.static.notes import SERVERS_NOTE  # noqa: E402
+from fleet.static.optimizer import SGD, Adam, Momentum, Optimizer  # noqa: E402
 from fleet.static.program import Program  # noqa: E402
+from fleet.strategy import DistributedStrategy  # noqa: E402
 from fleet.transpiler import DistributeTranspilerConfig  # noqa: E402
 from fleet.transpiler.arguments import read  # noqa: E402
 from fleet.transpiler.passes.check_finite import check_finite  # noqa: E402
@@ -168,6 +172,26 @@ def _flow() -> Iterator[Part]:
     yield "looped, all-reduce", text(grad_allreduce(pair[0], 2))
 
 
+def _meta(make: Callable[[], Optimizer], **fields: object) -> Iterator[Part]:
+    """What a strategy makes of a program, in one process and in one of two workers."""
+    strategy = DistributedStrategy()
+    for name, value in fields.items():
+        setattr(strategy, name, value)
+
+    def minimize() -> None:
+        x, y = layers.data("x", [4]), layers.data("y", [1])
+        hidden = layers.gelu(layers.fc(layers.gelu(layers.fc(x, 3, name="first")), 3, name="second"))
+        loss = layers.mean(layers.square_error_cost(layers.fc(hidden, 1, name="last"), y))
+        optimizer_of(make(), strategy).minimize(loss)
+
+    pair = programs.built(minimize)
+    for endpoints in (TRAINERS[:1], TRAINERS):
+        main, startup = for_workers(pair, strategy, endpoints, 0)
+        if endpoints != TRAINERS[:1] or not strategy.localsgd:
+            yield f"main, {len(endpoints)} workers", text(main)
+            yield f"startup, {len(endpoints)} workers", text(startup)
+
+
 CASES: dict[str, Callable[[], Iterator[Part]]] = {
     "plan": _plan,
     "find_tables": _find_tables,
@@ -185,6 +209,19 @@ CASES: dict[str, Callable[[], Iterator[Part]]] = {
     "grad_allreduce": _grad_allreduce,
     "local_sgd": _local_sgd,
     "collective_startup": _collective_startup,
+    "meta_localsgd": lambda: _meta(lambda: SGD(0.1), localsgd=True, localsgd_configs={"k_steps": 4, "begin_step": 2}),
+    "meta_gradient_merge": lambda: _meta(
+        lambda: Momentum(0.1, 0.9), gradient_merge=True, gradient_merge_configs={"k_steps": 4}
+    ),
+    "meta_lars": lambda: _meta(
+        lambda: Momentum(0.1, 0.9), lars=True, lars_configs={"exclude_from_weight_decay": ["b_0"]}
+    ),
+    "meta_lamb": lambda: _meta(lambda: Adam(0.1), lamb=True, lamb_configs={"exclude_from_weight_decay": ["b_0"]}),
+    "meta_recompute": lambda: _meta(
+        lambda: SGD(0.1), recompute=True, recompute_configs={"checkpoints": ["first.tmp_1", "second.tmp_1"]}
+    ),
+    "meta_amp": lambda: _meta(lambda: SGD(0.1), amp=True, amp_configs={"custom_black_list": ["gelu"]}),
+    "meta_amp_bfloat16": lambda: _meta(lambda: SGD(0.1), amp=True, amp_configs={"dtype": "bfloat16"}),
 }
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fleet.runtime.programs.meta import for_workers
 from support.collective_job import run_cases
 from support.jobs import fleetrun, script
-from support.programs_collective import CASES, STEPS
-from support.programs_models import MODELS, train_here
+from support.programs_collective import CASES, LOCAL, STEPS, merging
+from support.programs_models import MODELS, Model, train_here
 
 pytestmark = pytest.mark.timeout(300)
 TOLERANCE = 1e-5
@@ -21,9 +23,17 @@ def test_collective_training_equals_one_process(tmp_path: Path) -> None:
     """Five programs, by `fleet.distributed_optimizer` and by nccl2 mode; averages of parameters once by each."""
     got = run_cases("support.programs_collective", list(CASES), 2, tmp_path)
     expected = {name: train_here(build(), STEPS) for name, build in MODELS.items()}
+    expected["merged"] = train_here(merged_here(), STEPS)
     for case, name in CASES.items():
         assert isinstance(got[case][0], list), got[case]
         np.testing.assert_allclose(np.mean(got[case], 0), expected[name], rtol=TOLERANCE, err_msg=case)
+
+
+def merged_here() -> Model:
+    """The program whose gradients are merged, as one process trains it."""
+    model = MODELS[LOCAL]()
+    main, startup = for_workers((model.main, model.startup), merging(), [""], 0)
+    return replace(model, main=main, startup=startup)
 
 
 # The first page of the reference, with other names for the packages; a server says in the end what it was sent.

@@ -33,6 +33,20 @@ def test_the_number_is_set_and_checked() -> None:
     assert _native.num_threads() == 3
 
 
+def test_threads_that_were_roused_find_the_same() -> None:
+    keys = np.random.default_rng(0).integers(0, 1 << 60, 100_000)
+    _native.set_threads(1)
+    expected = _native.route(keys, 3)[:3]
+    _native.set_threads(4)
+    for patience in (0, 500, 2000):
+        _native.rouse(patience)
+        for one, other in zip(expected, _native.route(keys, 3)[:3], strict=True):
+            assert np.array_equal(one, other)
+    for wrong in (-1, 100_001):
+        with pytest.raises(ValueError, match="microseconds"):
+            _native.rouse(wrong)
+
+
 def test_a_forked_child_has_threads_of_its_own() -> None:
     keys = np.random.default_rng(0).integers(0, 1 << 60, 300_000)
     _native.set_threads(4)

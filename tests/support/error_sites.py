@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -44,8 +45,13 @@ class _Module:
 @cache
 def sites() -> tuple[Site, ...]:
     """Every place in `src/fleet` where an error of Fleet's is made."""
+    gc.disable()  # there is none among a million nodes, which go when the places are known
     classes = _error_classes()
-    return tuple(site for module in _modules() for site in _sites_of(module, classes))
+    found = tuple(site for module in _modules() for site in _sites_of(module, classes))
+    for cached in (_modules, _functions):
+        cached.cache_clear()
+    gc.enable()
+    return found
 
 
 @cache

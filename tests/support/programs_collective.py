@@ -67,11 +67,44 @@ def averaged_by_fleet() -> list[float]:
     return by_fleet(LOCAL, strategy)
 
 
+def averaged_now_and_then() -> list[float]:
+    """Averages inside a condition, which holds in every step up to `begin_step`."""
+    strategy = fleet.DistributedStrategy()
+    strategy.localsgd = True
+    strategy.localsgd_configs = {"k_steps": 3, "begin_step": len(STEPS)}
+    return by_fleet(LOCAL, strategy)
+
+
+def recomputed() -> list[float]:
+    strategy = fleet.DistributedStrategy()
+    strategy.recompute = True
+    strategy.recompute_configs = {"checkpoints": ["fc_0.tmp_1"]}
+    return by_fleet(LOCAL, strategy)
+
+
+def merging() -> fleet.DistributedStrategy:
+    """Two batches make one update."""
+    strategy = fleet.DistributedStrategy()
+    strategy.gradient_merge = True
+    strategy.gradient_merge_configs = {"k_steps": 2}
+    return strategy
+
+
+def merged_by_two() -> list[float]:
+    return by_fleet(LOCAL, merging())
+
+
 def averaged_by_transpiler() -> list[float]:
     return by_transpiler(LOCAL, mode="collective", collective_mode="local_sgd")
 
 
-CASES: dict[str, str] = {"averaged_by_fleet": LOCAL, "averaged_by_transpiler": LOCAL}
+CASES: dict[str, str] = {
+    "averaged_by_fleet": LOCAL,
+    "averaged_by_transpiler": LOCAL,
+    "averaged_now_and_then": LOCAL,
+    "recomputed": LOCAL,
+    "merged_by_two": "merged",
+}
 """Each case, and the program that it trains."""
 for _way in (by_fleet, by_transpiler):
     for _name in MODELS:

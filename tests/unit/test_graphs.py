@@ -156,8 +156,11 @@ def test_parameters_that_were_moved_or_frozen_are_recorded_anew(num_replays: lis
     model, other = pair()
     for one in (model, other):
         train(one, [4] * 4)
-        one.deep[0].weight.data = one.deep[0].weight.data.clone()
-        one.deep[3].bias.requires_grad_(False)
+        first, last = one.deep[0], one.deep[3]
+        assert isinstance(first, nn.Linear)
+        assert isinstance(last, nn.Linear)
+        first.weight.data = first.weight.data.clone()
+        last.bias.requires_grad_(False)
         train(one, [4] * 4)
     assert_equal(model, other)
 

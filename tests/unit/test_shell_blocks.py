@@ -21,6 +21,7 @@ PAGES = [
     "migrate/paddle.md",
     "migrate/tensorflow.md",
     "migrate/torchrec.md",
+    "paddle.md",
 ]
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 import torch
 
 from fleet.static.feeds import copied
 from fleet.static.loader import Generator, Loader
+from fleet_paddle.collating import default_collate_fn, fields_of, regular
 from fleet_paddle.imperative.creation import to_tensor
 from fleet_paddle.imperative.tensor import Tensor
 
@@ -28,7 +28,7 @@ class GeneratedTensors(Loader):
 
     def _of_samples(self, samples: list[Any]) -> list[Any]:
         rows = [one if isinstance(one, list | tuple) else (one,) for one in samples]
-        return [np.stack([np.asarray(one) for one in field]) for field in zip(*rows, strict=True)]
+        return [default_collate_fn([regular(one) for one in field]) for field in fields_of(rows)]
 
     def _of_arrays(self, arrays: Any) -> list[Any]:
         return [copied(one) for one in arrays]

@@ -16,6 +16,7 @@ from fleet.static.executor.place import device_of
 from fleet.static.reader import DataLoader as OfPrograms
 from fleet.static.reader import GeneratorLoader
 from fleet_paddle import mode
+from fleet_paddle.collating import default_collate_fn, default_convert_fn
 from fleet_paddle.generated import GeneratedTensors
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.tensor import as_paddle
@@ -108,6 +109,9 @@ class DataLoader(Taking, data.DataLoader[Any]):
             del given["batch_size"], given["shuffle"], given["drop_last"]
         else:
             given["shuffle"] = given["shuffle"] or None
+        if given["collate_fn"] is None:
+            is_batched = given["batch_sampler"] is not None or given["batch_size"] is not None
+            given["collate_fn"] = default_collate_fn if is_batched else default_convert_fn
         data.DataLoader.__init__(self, **given)
 
     @staticmethod

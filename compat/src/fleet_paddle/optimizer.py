@@ -15,6 +15,7 @@ from fleet.static.spelling import Spelling
 from fleet.static.variable import Parameter, Penalty
 from fleet_paddle import mode
 from fleet_paddle.imperative import optimizer as of_tensors
+from fleet_paddle.imperative.optimizer import later
 from fleet_paddle.rates import follow
 
 Decay = float | Penalty | None
@@ -74,13 +75,10 @@ def _for_programs(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     """The same arguments under the names that optimizers of programs have."""
     found = {name: value for name, value in given.items() if name != "learning_rate"}
     found["parameter_list"] = found.pop("parameters")
+    later.settle(kind, found, [])
     if kind == "AdamW":
         if found.pop("lazy_mode"):
             raise NotSupportedError("AdamW: lazy_mode is not built for programs; use Adam, or leave it out")
-        if found.pop("apply_decay_param_fun") is not None:
-            raise NotSupportedError(
-                "AdamW: apply_decay_param_fun is not built for programs; use Adam with ParamAttr(regularizer=...)"
-            )
     elif "weight_decay" in found:
         found["regularization"] = _penalty(kind, found.pop("weight_decay"))
     return found

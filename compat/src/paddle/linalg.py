@@ -4,6 +4,6 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.imperative": "cholesky norm"},
+    {"fleet_paddle.imperative": "cholesky multi_dot norm"},
     renamed={"inv": "fleet_paddle.imperative:inverse"},
 )

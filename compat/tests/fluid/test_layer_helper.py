@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+from fleet_paddle import mode
 
 fluid: Any = importlib.import_module("paddle.fluid")
 LayerHelper = fluid.layer_helper.LayerHelper
@@ -19,7 +20,8 @@ X = np.array([[1.0, -2.0, 3.0], [0.0, 4.0, -1.0]], np.float32)
 
 @pytest.fixture(autouse=True)
 def programs() -> Iterator[None]:
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+    with mode.kept(), fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+        mode.enable_static()  # whatever another test has said
         yield
 
 

@@ -245,7 +245,6 @@ def test_gradients_of_gradients() -> None:
             NotSupportedError,
             r"auc .*; use fluid.metrics.Auc\(name",
         ),
-        (lambda x: _twice(lambda y: L.softmax_with_cross_entropy(y, to_variable(IDS)), x), NotSupportedError, "twice"),
         (lambda x: _twice(lambda y: L.sigmoid_cross_entropy_with_logits(y, x), x), NotSupportedError, "twice"),
         (
             lambda _: L.relu(X),

@@ -88,3 +88,28 @@ def test_the_layer_says_what_it_refuses(call: Callable[[Any], Any], error: type[
 )
 def test_what_torch_would_refuse_is_left_to_the_operators(call: Callable[[Any], Any], wanted: Any) -> None:
     np.testing.assert_allclose(call(to_variable(X)).numpy(), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("ignored", [-100, 2])
+def test_cross_entropy_of_classes_is_that_of_the_operators(ignored: int) -> None:
+    labels = to_variable(np.array([[2], [0]]))
+    found = []
+    for call in (L.softmax_with_cross_entropy, traced.Traced("", static.layers.softmax_with_cross_entropy)):
+        x = to_variable(X)
+        x.stop_gradient = False
+        given = (x, labels), {"ignore_index": ignored}
+        loss = call(*given) if isinstance(call, traced.Traced) else call(*given[0], **given[1])
+        loss.backward()
+        found += [loss.detach(), x.grad]
+    assert found[0].shape == [2, 1]
+    torch.testing.assert_close(found[0], found[2])
+    torch.testing.assert_close(found[1], found[3])
+
+
+@pytest.mark.parametrize(
+    "others",
+    [{"return_softmax": True}, {"axis": 0}, {"soft_label": True}],
+)
+def test_other_cases_of_cross_entropy_are_for_the_operators(others: dict[str, Any]) -> None:
+    label = to_variable(np.array([[2], [0]]))
+    assert shortcuts.FUNCTIONS["softmax_with_cross_entropy"](to_variable(X), label, **others) is None

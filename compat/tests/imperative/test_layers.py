@@ -168,6 +168,11 @@ def normed(x: torch.Tensor) -> torch.Tensor:
             [4, 3],
         ),
         (
+            lambda x: nn.functional.cross_entropy(x, torch.full((4, 3), 1 / 3), soft_label=True, reduction="none"),
+            lambda x: -F.log_softmax(x, 1).mean(1, keepdim=True),
+            [4, 3],
+        ),
+        (
             lambda x: nn.functional.cross_entropy(x, LABELS.view(2, 2), axis=1),
             lambda x: F.cross_entropy(x, LABELS.view(2, 2)),
             [2, 3, 2],

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
+from fleet_paddle import mode
 
 paddle: Any = importlib.import_module("paddle")
 utils: Any = paddle.nn.utils
@@ -69,9 +70,7 @@ def test_what_cannot_be() -> None:
         utils.weight_norm(paddle.nn.Linear(3, 2), dim=2)
     with pytest.raises(UsageError, match=r"remove_weight_norm: Linear.weight has no weight norm"):
         utils.remove_weight_norm(paddle.nn.Linear(3, 2))
-    paddle.enable_static()
-    try:
+    with mode.kept():
+        paddle.enable_static()
         with pytest.raises(NotSupportedError, match="weight_norm: it is not built for programs"):
             utils.weight_norm(paddle.nn.Linear(3, 2))
-    finally:
-        paddle.disable_static()

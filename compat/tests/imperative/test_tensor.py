@@ -267,10 +267,10 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     assert found["state"][0]["n"] == 3
     np.testing.assert_array_equal(found["state"][0]["step"].numpy(), X.numpy())
     torch.save({"w": torch.ones(1)}, tmp_path / "zip")
+    with pytest.raises(CheckpointError, match="zip is a zip archive with a pickle"):
+        paddle.load(tmp_path / "zip")
     (tmp_path / "pickle").write_bytes(pickle.dumps({"w": np.ones(2)}, 2))
-    for name, kind in (("zip", "a zip archive with a pickle"), ("pickle", "a pickle, as PaddlePaddle writes")):
-        with pytest.raises(CheckpointError, match=f"{name} is {kind}"):
-            paddle.load(tmp_path / name)
+    assert paddle.load(tmp_path / "pickle")["w"].tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("value", [[1, "a", None, 2.5], 3, {"a": np.float32(0.5)}, "text", {"value": {"b": True}}, {}])

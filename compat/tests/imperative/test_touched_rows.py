@@ -38,14 +38,16 @@ def _steps(layer: Any, adam: Any, batches: list[list[int]], start: int = 0) -> N
 
 
 @pytest.mark.parametrize(
-    "batches", [[[1, 2], [2, 3, 3], [7], [1]], [list(range(60)), [3], list(range(50, 120)), [399]]]
+    ("batches", "way"),
+    [([[1, 2], [2, 3, 3], [7], [1]], "foreach"), ([list(range(60)), [3], list(range(50, 120)), [399]], "fused")],
 )
-def test_it_is_torchs_adam_bit_for_bit(batches: list[list[int]]) -> None:
+def test_it_is_torchs_adam_bit_for_bit(batches: list[list[int]], way: str) -> None:
     begin = torch.randn(ROWS, 3)
     layer = _embedding(begin)
     _steps(layer, paddle.optimizer.Adam(0.1, parameters=layer.parameters()), batches)
     plain = torch.nn.Parameter(begin.clone())
-    theirs = torch.optim.Adam([plain], 0.1, foreach=True)
+    settings: Any = {way: True}
+    theirs = torch.optim.Adam([plain], 0.1, **settings)
     for step, ids in enumerate(batches):
         plain.grad = _gradient_of(ids, step)
         theirs.step()

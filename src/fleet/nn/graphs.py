@@ -217,7 +217,7 @@ class _Graph:
         found = self._run(*self._inputs)
         self._is_one = isinstance(found, torch.Tensor)
         self._outputs = (found,) if isinstance(found, torch.Tensor) else tuple(found)
-        if not all(isinstance(one, torch.Tensor) and one.requires_grad for one in self._outputs):
+        if not all(getattr(one, "requires_grad", False) for one in self._outputs):
             raise RuntimeError("it returns something else than tensors that have a gradient")
         return self._outputs
 

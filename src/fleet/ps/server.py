@@ -97,8 +97,11 @@ def serve(
         server.start()
         plane = _data_plane(service, server.address, token, tls)
         # What was imported stays. Looking through it for garbage, again and again, costs as much as serving does.
-        gc.collect()
-        gc.freeze()
+        # In a thread of another program that is the program's to decide: its objects may be many, and are not ours.
+        owns_process = threading.current_thread() is threading.main_thread()
+        if owns_process:
+            gc.collect()
+            gc.freeze()
         try:
             print(f"Server listening on {server.address}", flush=True)
             chaos_notes.note("serving")
@@ -108,7 +111,8 @@ def serve(
         finally:
             if (close := getattr(service, "close", None)) is not None:
                 close()
-            gc.unfreeze()
+            if owns_process:
+                gc.unfreeze()
             if plane is not None:
                 plane.stop()
             is_clean = server.stop(grace_s)

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+AWAKE_US = 1500
+"""For how long threads that read and write a table look out for the push of a step: until its gradients are there."""
+
 
 def has_left(what: str) -> NotReadyError:
     """The error of a call that comes after `fleet.stop_worker()`."""
@@ -85,6 +88,8 @@ class Worker:
     """Called at every step, where somebody outside may want another number of servers."""
     hot: HotTables | None = field(default=None, init=False)
     """Tables whose hot rows are trained where the model is; None: there are none."""
+    rouses: bool = field(default=False, init=False)
+    """Whether a table in this process waits, at each step, for gradients that come from a GPU."""
     undo_graphs: Callable[[], None] | None = field(default=None, init=False)
     """Gives the model its own forward back, where parts of it are replayed as CUDA graphs."""
 
@@ -161,6 +166,8 @@ class Worker:
         self._warn_of_evaluation({lookup.table for lookup in used}, table_lrs)
         hot = self._hot_gradients(used)
         pulled = [lookup for lookup in used if lookup.placement is None]
+        if self.rouses and pulled:
+            _native.rouse(AWAKE_US)
         sparse = [(lookup, grads) for lookup in pulled if (grads := lookup.gradients()) is not None]
         versions = [lookup.version for lookup in pulled]
         self._used = [lookup for lookup in self._used if lookup.table not in table_lrs and lookup.may_matter]

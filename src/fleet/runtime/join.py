@@ -99,7 +99,7 @@ def start_worker(
         raise
     worker.flat = flats[0]
     if device.type == "cuda":
-        _pin(client, device)
+        worker.rouses = _pin(client, device)
     if found.caches and optimizers:
         _warm(worker, found.caches)
     if is_averaged:  # a step has a collective of all workers, which servers know nothing of
@@ -176,11 +176,14 @@ def enter(
     return worker
 
 
-def _pin(client: Client, device: torch.device) -> None:
-    """Have a service in this process pull rows into memory from which copies to the GPU are quick."""
+def _pin(client: Client, device: torch.device) -> bool:
+    """Have a service in this process pull rows into memory from which copies to the GPU are quick; is there one?"""
+    is_here = False
     for transport in client.transports:
         if isinstance(transport, LocalTransport) and isinstance(transport.service, Service):
             transport.service.state.held.rows_memory = lambda *shape: host_buffer(shape, device).numpy()
+            is_here = True
+    return is_here
 
 
 def _warm(worker: Worker, caches: Mapping[int, int]) -> None:

@@ -29,11 +29,15 @@ def provide(find: FindMethod) -> None:
         _found_by.append(find)
 
 
+def found(variable: Variable, name: str) -> Any:
+    """A method of another package, bound to the variable; None if there is none."""
+    return next((method for find in _found_by if (method := find(variable, name)) is not None), None)
+
+
 def method_of(variable: Variable, name: str) -> Any:
     """A method, bound to the variable; AttributeError that says what to do if there is none."""
-    for find in _found_by:
-        if (method := find(variable, name)) is not None:
-            return method
+    if (method := found(variable, name)) is not None:
+        return method
     if name in _NEED_VALUES:
         raise AttributeError(
             f"variable {variable.name!r} has no {name}(): it has no value while a program is built; fetch it with "

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from fleet.errors import UsageTypeError
+from fleet.static import methods
 from fleet.static.appending import Appender
 from fleet.static.dtypes import FLOATS, canonical
 from fleet.static.kinds import Shape
-from fleet.static.subscript import subscript
+from fleet.static.subscript import is_plain, subscript
 
 if TYPE_CHECKING:
     from fleet.static.variable import Variable
@@ -85,8 +86,12 @@ class Signs:
     def __getitem__(self, key: Any) -> Variable:
         """Numbers, slices without a step and one `...`, as torch takes them.
 
-        A number leaves its dimension out; where none is left the shape is [1], as of all single values.
+        A number leaves its dimension out; where none is left the shape is [1], as of all single values. What else a
+        package that provides `__getitem__` takes (see `methods`) is its own.
         """
+        if not is_plain(key) and (others := methods.found(cast("Variable", self), "__getitem__")) is not None:
+            taken: Variable = others(key)
+            return taken
         layer = self.appender("slice")
         attrs = subscript(layer, self.name, len(self.shape), key)
         is_needed = any(self.shape[axis] < 0 for axis in attrs["axes"])

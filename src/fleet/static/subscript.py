@@ -12,6 +12,16 @@ _END = 2**31 - 1
 """More than any dimension has."""
 
 
+def is_plain(key: Any) -> bool:
+    """Whether there are only whole numbers, `...` and slices of such without a step."""
+    return all(
+        all(bound is None or _is_whole(bound) for bound in (one.start, one.stop)) and one.step in (None, 1)
+        if isinstance(one, slice)
+        else one is ... or _is_whole(one)
+        for one in (key if isinstance(key, tuple) else (key,))
+    )
+
+
 def subscript(layer: Appender, name: str, rank: int, key: Any) -> dict[str, list[int]]:
     """The attributes for a variable of so many dimensions; UsageError for what they cannot say."""
     keys = list(key) if isinstance(key, tuple) else [key]

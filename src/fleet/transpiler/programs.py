@@ -40,9 +40,20 @@ def for_server(main: Program, startup: Program, plan: Plan, server: int) -> Pair
 
 
 def for_collective(
-    main: Program, startup: Program, endpoints: Sequence[str], trainer_id: int, mode: str = "grad_allreduce"
+    main: Program,
+    startup: Program,
+    endpoints: Sequence[str],
+    trainer_id: int,
+    mode: str = "grad_allreduce",
+    *,
+    k_steps: int = 1,
+    begin_step: int = 1,
 ) -> Pair:
-    """Main and startup program of a trainer without servers; `mode` is grad_allreduce or local_sgd."""
+    """Main and startup program of a trainer without servers; `mode` is grad_allreduce, local_sgd or none.
+
+    With none, the trainers begin alike, and a later pass brings them together. `k_steps` and `begin_step` are for
+    local_sgd.
+    """
     for op in (op for block in main.blocks for op in block.ops):
         if op.type in LOOKUPS and op.attr("is_distributed"):
             raise UsageError(
@@ -51,8 +62,10 @@ def for_collective(
             )
     begin = collective_startup(startup, main, endpoints, trainer_id)
     if mode == "local_sgd":
-        cut = local_sgd(main, len(endpoints))
+        cut = local_sgd(main, len(endpoints), k_steps, begin_step)
         begin = local_sgd_startup(begin, cut)
+    elif mode == "none":
+        cut = main.clone()
     else:
         cut = grad_allreduce(main, len(endpoints))
     cut.notes[COLLECTIVE_NOTE] = begin.notes[COLLECTIVE_NOTE]

@@ -60,7 +60,8 @@ def test_parts_of_what_a_batch_decides_and_of_parameters() -> None:
     ],
     ids=str,
 )
-def test_parts_that_there_are_not(key: Any, message: str) -> None:
+def test_parts_that_there_are_not(key: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(methods, "_found_by", [])  # what other packages would take
     with building(), pytest.raises(UsageError, match=rf"test_signs.py:\d+: slice: .*{message}"):
         fed("x", [-1, 4])[key]
 

@@ -129,7 +129,7 @@ def test_every_pass_is_verified() -> None:
             if is_pass and inspect.signature(function).return_annotation == "Program":
                 made.append(name)
                 assert hasattr(function, "__wrapped__"), f"{name} is a pass and is not verified"
-    assert len(made) == 13
+    assert len(made) == 16
 
 
 @pytest.mark.parametrize("make", [fit_a_line, mlp, schedule, tied, word2vec])

@@ -21,6 +21,7 @@ from fleet.static.settings import number
 from fleet_paddle import mode
 from fleet_paddle.fluid.rates import LearningRateDecay
 from fleet_paddle.fluid.updates import Pairs, Updates, with_gradients
+from fleet_paddle.imperative.optimizer.gradients import drop
 from fleet_paddle.imperative.optimizer.lr import LRScheduler
 from fleet_paddle.rates import follow
 
@@ -112,7 +113,7 @@ class OnTensors(_Optimizer):
     def clear_gradients(self) -> None:
         """Drop what backward has left."""
         for one in self._trained or ():
-            one.grad = None
+            drop(one)
 
     def current_step_lr(self) -> float:
         """The rate of the last step, or before there was one that of the first."""

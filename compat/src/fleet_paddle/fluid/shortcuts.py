@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.static.dtypes import canonical, torch_dtype
 from fleet.static.ops import definitions
@@ -141,6 +142,25 @@ def concat(input: Any, axis: int = 0, name: str | None = None) -> Maybe:
 def softmax(input: torch.Tensor, use_cudnn: bool = False, name: str | None = None, axis: int = -1) -> Maybe:
     """Along a dimension."""
     return as_paddle(torch.softmax(input, axis)) if type(axis) is int else None
+
+
+@_shortcut
+def softmax_with_cross_entropy(
+    logits: torch.Tensor,
+    label: torch.Tensor,
+    soft_label: bool = False,
+    ignore_index: int = -100,
+    numeric_stable_mode: bool = True,
+    return_softmax: bool = False,
+    axis: int = -1,
+) -> Maybe:
+    """Rows of scores, and a class for each."""
+    if soft_label or return_softmax or axis not in (-1, 1) or logits.dim() != 2 or label.dtype is not torch.int64:
+        return None
+    if label.dim() != 2 or label.shape[1] != 1:
+        return None
+    logs = torch.log_softmax(logits, 1)
+    return as_paddle(F.nll_loss(logs, label.view(-1), None, None, ignore_index, None, "none").view(-1, 1))
 
 
 def _reduction(name: str, function: Any) -> None:

@@ -40,22 +40,22 @@ class Updates:
     def __init__(self, add: Add) -> None:
         self._add = add
         self._scope = Scope()
-        self._steps: dict[tuple[Any, ...], tuple[Step, str]] = {}
+        self._steps: dict[tuple[Any, ...], tuple[Step, str, list[str]]] = {}
         self._names: dict[int, tuple[str, Any]] = {}
         self._kept: dict[str, None] = {}
         self._loaded: dict[str, Any] = {}
 
     def run(self, pairs: Pairs, rate: float) -> None:
         """One update of each parameter by its gradient, a dense one or rows."""
-        key = tuple([(self._name(one), grad.is_sparse) for one, grad in pairs])
-        if key not in self._steps:
+        key = tuple([(id(one), grad.is_sparse) for one, grad in pairs])  # ids stay: `_names` keeps the parameters
+        known = self._steps.get(key)
+        if known is None:
             if len(self._steps) >= MAX_STEPS:
                 self._steps.clear()
-            self._steps[key] = self._compiled(pairs)
-        step, rate_name = self._steps[key]
+            known = self._steps[key] = self._compiled(pairs)
+        step, rate_name, own_names = known
         tensors = self._scope.tensors
-        for one, _ in pairs:
-            name = self._name(one)
+        for name, (one, _) in zip(own_names, pairs, strict=True):
             if tensors[name].data_ptr() != one.data_ptr():  # the script has given it other memory
                 tensors[name] = _DETACHED(one)
         tensors[rate_name].fill_(rate)
@@ -95,17 +95,18 @@ class Updates:
         self._names[id(parameter)] = name, parameter  # which keeps it, so that its id stays its own
         return name
 
-    def _compiled(self, pairs: Pairs) -> tuple[Step, str]:
+    def _compiled(self, pairs: Pairs) -> tuple[Step, str, list[str]]:
+        """The step, and the names of the learning rate and of the parameters."""
         main, startup = Program(), Program()
         block = main.global_block()
         with program_guard(main, startup), names.guard():
             rate = self._add([self._declared(block, one, grad) for one, grad in pairs])
         device = pairs[0][0].device
         self._begin(startup, rate, device)
-        for one, _ in pairs:
-            self._scope.tensors[self._name(one)] = _DETACHED(one)
-        feeds = [f"{self._name(one)}@GRAD" for one, _ in pairs]
-        return compile_block(block, feeds, (), device, self._scope), rate
+        own_names = [self._name(one) for one, _ in pairs]
+        self._scope.tensors.update({name: _DETACHED(one) for name, (one, _) in zip(own_names, pairs, strict=True)})
+        feeds = [f"{name}@GRAD" for name in own_names]
+        return compile_block(block, feeds, (), device, self._scope), rate, own_names
 
     def _declared(self, block: Block, parameter: Any, grad: torch.Tensor) -> tuple[Declared, Variable]:
         """The variables of a parameter and its gradient, with what its ParamAttr said."""
@@ -140,12 +141,11 @@ class Updates:
 
 def with_gradients(parameters: Iterable[Any], left_out: Sequence[Any] = ()) -> Pairs:
     """The parameters that backward has left a gradient for, and it."""
+    pairs = [(one, grad) for one in parameters if (grad := one.grad) is not None]
+    if not left_out:
+        return pairs
     skipped = {one if isinstance(one, str) else id(one) for one in left_out}
-    return [
-        (one, one.grad)
-        for one in parameters
-        if one.grad is not None and id(one) not in skipped and getattr(one, "name", None) not in skipped
-    ]
+    return [pair for pair in pairs if id(pair[0]) not in skipped and getattr(pair[0], "name", None) not in skipped]
 
 
 def _gradient(grad: Any) -> Any:

@@ -15,11 +15,11 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet.static import layers
 from fleet.static.dtypes import FLOATS, canonical
 from fleet.static.executor.place import device_of
+from fleet.static.layers.helper import LayerBuilder
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.state import dtype_of as dtype_of
 from fleet_paddle.imperative.tensor import Parameter, Tensor, as_paddle
-from fleet_paddle.programs.missing import not_built
 from fleet_paddle.variables import has_variable
 
 __all__ = ["create_parameter", "get_default_dtype", "meshgrid", "seed", "set_default_dtype", "tolist"]
@@ -113,11 +113,14 @@ def seed(value: int) -> torch.Generator:
     return torch.manual_seed(value)
 
 
-def meshgrid(*args: Any, name: str | None = None) -> list[Tensor]:  # noqa: ARG001
+def meshgrid(*args: Any, name: str | None = None) -> list[Any]:
     """Of several vectors, given one by one or in a list, the tensors of their values at every combination of places."""
-    if has_variable(args):
-        raise not_built("meshgrid")
     several = args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args
+    if has_variable(several):
+        layer = LayerBuilder("meshgrid", name)
+        made = [layer.temporary(layer.variable(one, "args").dtype) for one in several]
+        layer.op("meshgrid", {"X": list(several)}, {"Out": made})
+        return made
     return [as_paddle(one) for one in torch.meshgrid(*several, indexing="ij")]
 
 

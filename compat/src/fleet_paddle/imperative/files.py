@@ -17,6 +17,8 @@ import torch
 from fleet.checkpoint.fields import parse_json
 from fleet.errors import CheckpointError, UsageTypeError
 from fleet.static.io.files import read_safetensors, write_alone
+from fleet_paddle.foreign.loading import NAME_TABLE, head
+from fleet_paddle.foreign.pickled import is_pickle, read_pickle
 from fleet_paddle.imperative.tensor import as_paddle
 
 __all__ = ["load", "save"]
@@ -41,11 +43,14 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str], return_numpy: bool = False) -> Any:
     """What `save` wrote; with `return_numpy` arrays are in the places of tensors.
 
-    CheckpointError for a file that is missing, damaged or something else, such as a pickle.
+    What PaddlePaddle wrote is read as well: a pickle of arrays, of which nothing but data is built. CheckpointError for
+    a file that is missing, damaged or something else.
     """
     place = Path(path)
     if not place.is_file():
         raise CheckpointError(f"there is no file {place}; give the path that was saved to")
+    if is_pickle(head(place)):
+        return _taken(read_pickle(place), return_numpy)
     read = read_safetensors(place)
     text = read.pop(STRUCTURE, None)
     tensors: dict[str, Any] = {name: as_paddle(tensor.clone()) for name, tensor in read.items()}
@@ -55,6 +60,19 @@ def load(path: str | os.PathLike[str], return_numpy: bool = False) -> Any:
         return tensors
     tree = parse_json(text.numpy().tobytes(), f"{place}, {STRUCTURE}").value
     return _restored(tree["value"] if list(tree) == ["value"] else tree, tensors, place)
+
+
+def _taken(value: Any, return_numpy: bool) -> Any:
+    """What a pickle of PaddlePaddle holds, with tensors where it has arrays, or arrays with their names."""
+    if isinstance(value, np.ndarray):
+        return value if return_numpy else as_paddle(torch.from_numpy(value))
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], np.ndarray):
+        return _taken(value[1], return_numpy)
+    if isinstance(value, dict):
+        return {key: _taken(one, return_numpy) for key, one in value.items() if key != NAME_TABLE}
+    if isinstance(value, list | tuple):
+        return type(value)(_taken(one, return_numpy) for one in value)
+    return value
 
 
 def _is_plain(obj: Any) -> bool:

@@ -21,6 +21,7 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet.static.dtypes import canonical, torch_dtype
 from fleet.static.executor.single import as_single
 from fleet.static.variable import Penalty
+from fleet_paddle.imperative.backward_strategy import BackwardStrategy
 from fleet_paddle.imperative.indexing import assigned, put
 from fleet_paddle.imperative.shape import Shape, Size
 from fleet_paddle.imperative.wrapping import wrap_methods
@@ -30,6 +31,7 @@ __all__ = ["Parameter", "Tensor"]
 T = TypeVar("T")
 
 _PLAIN = torch.Tensor
+_SEVERAL = (tuple, list)
 _OFF = torch._C._disabled_torch_function_impl
 
 
@@ -39,9 +41,10 @@ def as_paddle(made: torch.Tensor) -> Tensor: ...
 def as_paddle(made: T) -> T: ...
 def as_paddle(made: Any) -> Any:
     """The same object; if it is a plain torch tensor, or a tuple or list of them, it has the class Tensor now."""
-    if type(made) is _PLAIN:
+    kind = type(made)
+    if kind is _PLAIN:
         made.__class__ = Tensor
-    elif isinstance(made, tuple | list):
+    elif kind is not Tensor and isinstance(made, _SEVERAL):
         for one in made:
             as_paddle(one)
     return made
@@ -65,15 +68,18 @@ class Tensor(torch.Tensor):
     @property
     def grad(self) -> Any:
         """What backward has left, as a Tensor; None before."""
-        return as_paddle(_GRAD.__get__(self))
+        made = _GET_GRAD(self)
+        if type(made) is _PLAIN:
+            made.__class__ = Tensor
+        return made
 
     @grad.setter
     def grad(self, value: torch.Tensor | None) -> None:
-        _GRAD.__set__(self, value)
+        _SET_GRAD(self, value)
 
     @grad.deleter
     def grad(self) -> None:
-        _GRAD.__set__(self, None)
+        _SET_GRAD(self, None)
 
     @property
     def stop_gradient(self) -> bool:
@@ -161,7 +167,7 @@ class Tensor(torch.Tensor):
 
     def backward(  # type: ignore[override]
         self,
-        grad_tensor: torch.Tensor | None = None,
+        grad_tensor: torch.Tensor | BackwardStrategy | None = None,
         retain_graph: bool = False,
         *,
         gradient: torch.Tensor | None = None,
@@ -173,8 +179,13 @@ class Tensor(torch.Tensor):
         With `create_graph` they can be differentiated in turn; with `inputs` they are left at those tensors alone.
         """
         start = gradient if grad_tensor is None else grad_tensor
+        if isinstance(start, BackwardStrategy):
+            start = None
+        if start is None and inputs is None:  # straight to what torch's own comes to after many questions
+            _RUN((self,), (_ONES(self),), retain_graph or create_graph, create_graph, (), True, True)
+            return
         if start is None and _NUMEL(self) != 1:
-            start = torch.ones_like(self)
+            start = _ONES(self)
         _BACKWARD(self, start, retain_graph or create_graph, create_graph, inputs)
 
     def __float__(self) -> float:
@@ -283,6 +294,7 @@ def _cut_off(view: Tensor) -> None:
 
 _SHAPE = torch._C.TensorBase.shape.__get__  # type: ignore[attr-defined]
 _GRAD: Any = torch._C.TensorBase.grad
+_GET_GRAD, _SET_GRAD = _GRAD.__get__, _GRAD.__set__
 _DATA: Any = torch._C.TensorBase.data
 _CLONE: Any = torch.Tensor.clone
 _NUMPY: Any = torch.Tensor.numpy
@@ -290,6 +302,8 @@ _DETACH: Any = torch.Tensor.detach
 _NUMEL: Any = torch.Tensor.numel
 _SETITEM: Any = torch.Tensor.__setitem__
 _BACKWARD: Any = torch.Tensor.backward
+_ONES: Any = torch.ones_like
+_RUN: Any = torch.autograd.Variable._execution_engine.run_backward
 _TRANSPOSE: Any = torch.Tensor.transpose
 _PERMUTE: Any = torch.Tensor.permute
 

@@ -27,9 +27,6 @@ PROBES = (240, 480)
 """What stands for sizes that a batch decides: numbers that most others divide, as functions may ask for that."""
 _FEW = 2
 
-_Several = list[list[Variable]]
-"""The variables of each slot."""
-
 
 def computed(
     type: str,
@@ -40,14 +37,17 @@ def computed(
     outputs: tuple[str, ...] = ("Out",),
     wrt: tuple[str, ...] = ("X",),
     outs: tuple[str, ...] | None = None,
+    values: tuple[str, ...] = (),
     infer: Callable[[Infer], None] | None = None,
     **how: Any,
 ) -> Callable[[Kernel], Kernel]:
     """Define an operator by the decorated function of tensors, one for each input slot, and of attributes.
 
     A slot that was left out is None, one of several variables a list. `wrt` are the slots that get a gradient, `outs`
-    those whose gradient counts, all unless given; `infer` finds shapes where a tensor without values cannot. The rest
-    is what `fleet.static.ops.making.computes` takes. A number is of shape [1], as everywhere in programs.
+    those whose gradient counts, all unless given. `values` are slots of whole numbers that decide about shapes: in the
+    tries their variables are 1, 2, 3 and so on, then 2, 4, 6. `infer` finds shapes where a tensor without values
+    cannot. The rest is what `fleet.static.ops.making.computes` takes. A number is of shape [1], as everywhere in
+    programs.
     """
 
     def define(function: Kernel) -> Kernel:
@@ -57,7 +57,7 @@ def computed(
         slots = tuple(one.rstrip("?*") for one in inputs)
         made = computes(
             type,
-            infer or (lambda given: _infer(function, given)),
+            infer or (lambda given: _infer(function, given, values)),
             attrs=attrs,
             v2=v2,
             inputs=inputs,
@@ -113,29 +113,55 @@ def _placed(known: Definition, counts: Sequence[int], left: Iterator[Any]) -> li
     ]
 
 
-def _infer(function: Kernel, infer: Infer) -> None:
-    several = [infer.vars(slot) for slot in definition(infer.op.type).input_slots]
-    sizes = {size for one in several for var in one for size in var.shape}
-    if -1 not in sizes:
-        tries = [_tried(function, infer, several, 0)]
-    else:
-        tries = _by_probes(function, infer, several, sizes - {-1})
+def _infer(function: Kernel, infer: Infer, values: tuple[str, ...]) -> None:
+    given = _Given(function, infer, values)
+    tries = _by_probes(given) if given.is_open else [given.tried(0)]
     for slot, index, tensors in zip(*_outputs(infer), zip(*tries, strict=True), strict=False):
         shape = [first if len(set(rest)) == 1 else -1 for first, *rest in _together(tensors)]
         infer.set(slot, shape, canonical(tensors[0].dtype), index=index)
 
 
-def _by_probes(function: Kernel, infer: Infer, several: _Several, known: set[int]) -> list[list[torch.Tensor]]:
-    """What comes out for one size after the other; where that must be one of those that are `known`, for it alone."""
+class _Given:
+    """A function and what an operator gives it, to be tried with sizes in place of those that a batch decides."""
+
+    def __init__(self, function: Kernel, infer: Infer, values: tuple[str, ...]) -> None:
+        self.function, self.infer, self.values = function, infer, values
+        self.known = definition(infer.op.type)
+        self.several = {slot: infer.vars(slot) for slot in self.known.input_slots}
+        self.sizes = {size for one in self.several.values() for var in one for size in var.shape}
+        self.is_open = -1 in self.sizes or any(self.several[slot] for slot in values)
+
+    def tried(self, probe: int, value: int = 1) -> list[torch.Tensor]:
+        """What comes out; UsageError with torch's line if it refuses."""
+        infer, slots = self.infer, self.several
+        attrs = {name: infer.attr(name) for name in self.known.attrs}
+        tensors = (
+            torch.full(_sizes(var, probe), value * place) if slot in self.values else _empty(var, probe)
+            for slot, several in slots.items()
+            for place, var in enumerate(several, 1)
+        )
+        counts = [len(several) for several in slots.values()]
+        try:
+            made = _numbers_of_one(self.function(*_placed(self.known, counts, tensors), **attrs))
+        except FleetError as error:
+            raise infer.fail(str(error).removeprefix(f"{infer.op.type}: ")) from None
+        except (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+            told = str(error).partition("\n")[0]
+            raise infer.fail(told.replace(str(probe), "-1") if probe in PROBES else told) from None
+        return [made] if isinstance(made, torch.Tensor) else list(made)
+
+
+def _by_probes(given: _Given) -> list[list[torch.Tensor]]:
+    """What comes out for one size after the other; where that must be one of those that are known, for it alone."""
     try:
-        tries = [_tried(function, infer, several, probe) for probe in PROBES]
+        tries = [given.tried(probe, value) for value, probe in enumerate(PROBES, 1)]
     except UsageError:
-        for size in sorted(known | _numbers(infer)):
+        for size in sorted((given.sizes - {-1}) | _numbers(given.infer)):
             with suppress(UsageError):
-                return [_tried(function, infer, several, size)]
+                return [given.tried(size)]
         raise
     with suppress(UsageError):  # few places may be too few, and where they are not, a least size shows
-        tries.append(_tried(function, infer, several, _FEW))
+        tries.append(given.tried(_FEW))
     return tries
 
 
@@ -143,20 +169,6 @@ def _numbers(infer: Infer) -> set[int]:
     """The sizes that attributes name."""
     lists = [one for one in infer.op.attrs.values() if isinstance(one, list | tuple)]
     return {one for several in lists for one in several if type(one) is int and one > 0}
-
-
-def _tried(function: Kernel, infer: Infer, several: _Several, probe: int) -> list[torch.Tensor]:
-    known = definition(infer.op.type)
-    attrs = {name: infer.attr(name) for name in known.attrs}
-    empty = (_empty(var, probe) for one in several for var in one)
-    try:
-        made = _numbers_of_one(function(*_placed(known, [len(one) for one in several], empty), **attrs))
-    except FleetError as error:
-        raise infer.fail(str(error).removeprefix(f"{infer.op.type}: ")) from None
-    except (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
-        told = str(error).partition("\n")[0]
-        raise infer.fail(told.replace(str(probe), "-1") if probe in PROBES else told) from None
-    return [made] if isinstance(made, torch.Tensor) else list(made)
 
 
 def _together(tensors: Sequence[torch.Tensor]) -> list[tuple[int, ...]]:
@@ -173,6 +185,9 @@ def _outputs(infer: Infer) -> tuple[list[str], list[int]]:
     return [slot for slot, _ in pairs], [index for _, index in pairs]
 
 
+def _sizes(var: Variable, probe: int) -> list[int]:
+    return [probe if size < 0 else size for size in var.shape]
+
+
 def _empty(var: Variable, probe: int) -> torch.Tensor:
-    shape = [probe if size < 0 else size for size in var.shape]
-    return torch.empty(shape, dtype=torch_dtype(var.dtype), device="meta")
+    return torch.empty(_sizes(var, probe), dtype=torch_dtype(var.dtype), device="meta")

@@ -12,6 +12,7 @@ from fleet.static.executor.executor import Executor
 from fleet.static.io import inference
 from fleet.static.program import Program
 from fleet.static.variable import Variable
+from fleet_paddle.foreign.loading import load_inference_model as load_model
 
 MODEL, PARAMS = ".pdmodel", ".pdiparams"
 
@@ -34,9 +35,12 @@ def save_inference_model(
 
 
 def load_inference_model(path_prefix: str | os.PathLike[str], executor: Executor) -> list[Any]:
-    """What `save_inference_model` saved: [program, names of feeds, target variables]; parameters go to the scope."""
+    """What `save_inference_model` saved: [program, names of feeds, target variables]; parameters go to the scope.
+
+    What PaddlePaddle saved is read too, if all its operators are known here.
+    """
     folder, name = _split(path_prefix)
-    return inference.load_inference_model(folder, executor, name + MODEL, name + PARAMS)
+    return load_model(folder, executor, name + MODEL, name + PARAMS)
 
 
 def _split(path_prefix: str | os.PathLike[str]) -> tuple[Path, str]:

@@ -52,9 +52,17 @@ class Function:
             first = names[0]
             is_list = f"{first}.__class__ is list and {first} and {first}[0].__class__ in TENSORS"
             is_tensor = is_list if self.takes_list else f"{first}.__class__ in TENSORS"
-            body = f"if {is_tensor}:\n    return as_paddle(of_tensors({given}))\n"
-            body += f"return otherwise(({given},), ({whole},))"
-        scope = {"TENSORS": _TENSORS, "as_paddle": as_paddle, "otherwise": self._otherwise, "chosen": chosen}
+            body = f"if {is_tensor}:\n    made = of_tensors({given})\n"
+            body += "    if made.__class__ is Plain:\n        made.__class__ = Tensor\n        return made\n"
+            body += f"    return as_paddle(made)\nreturn otherwise(({given},), ({whole},))"
+        scope = {
+            "Plain": torch.Tensor,
+            "Tensor": Tensor,
+            "TENSORS": _TENSORS,
+            "as_paddle": as_paddle,
+            "otherwise": self._otherwise,
+            "chosen": chosen,
+        }
         scope |= {"has_variable": has_variable, "of_tensors": self.of_tensors, "of_variables": self.of_variables}
         return self.spelling.function(body, scope, self.doc, TABLES[self.spelling.home])
 

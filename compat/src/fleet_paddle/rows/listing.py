@@ -8,8 +8,8 @@ from fleet_paddle.rows import operators
 from fleet_paddle.rows.function import Function
 
 _FAMILIES = (
-    "activation arithmetic asking conv image linear loss loss_special making noise norm ordering picking pool random "
-    "reduction shaping vectors weighted"
+    "activation arithmetic asking conv image linear loss loss_special making newer noise norm ordering picking pool "
+    "random reduction shaping vectors weighted"
 )
 _ROWS: list[list[Function]] = [import_module(f"fleet_paddle.rows.{name}").FUNCTIONS for name in _FAMILIES.split()]
 

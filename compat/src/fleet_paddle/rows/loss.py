@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +17,13 @@ from fleet_paddle.rows.function import function
 
 T = torch.Tensor
 
+_REDUCTIONS = frozenset(("mean", "sum", "none"))
+
 
 def checked(reduction: str, *also: str) -> str:
     """The same; UsageError if it is no reduction."""
+    if reduction in _REDUCTIONS:
+        return reduction
     known = ("mean", "sum", *also, "none")
     if reduction not in known:
         raise UsageError(f"reduction must be {', '.join(known[:-1])} or none, got {reduction!r}")
@@ -59,16 +64,19 @@ def _cross_entropy(
 ) -> T:
     checked(reduction)
     scores = torch.log_softmax(input, axis) if use_softmax else torch.log(input)
-    scores = scores.movedim(axis, 1) if scores.dim() > 1 else scores
+    rank = scores.dim()
+    scores = scores if rank < 2 or axis in (1, 1 - rank) else torch.movedim(scores, axis, 1)
     if soft_label:
         target = label.movedim(axis, 1) if label.dim() > 1 else label
         if weight is not None:
             target = target * weight.view(-1, *[1] * (target.dim() - 2))
-        return reduced(-(target * scores).sum(min(1, scores.dim() - 1)), reduction)
-    has_last = label.dim() == input.dim() and label.size(axis) == 1
-    hard = label.squeeze(axis) if has_last else label
-    made = F.nll_loss(scores, hard.long(), weight, ignore_index=ignore, reduction=reduction)
-    if reduction == "mean" and (made.is_cuda or bool(torch.isnan(made))):  # looking would stop the GPU
+        made = reduced(-(target * scores).sum(min(1, rank - 1)), reduction)
+        return made.unsqueeze(axis) if reduction == "none" and rank > 1 else made
+    has_last = label.dim() == rank and label.shape[axis] == 1
+    hard = torch.squeeze(label, axis) if has_last else label
+    hard = hard if hard.dtype is torch.int64 else hard.long()
+    made = F.nll_loss(scores, hard, weight, ignore_index=ignore, reduction=reduction)
+    if reduction == "mean" and (made.is_cuda or math.isnan(made.item())):  # looking would stop the GPU
         made = torch.where((hard == ignore).all(), made.new_zeros(()), made)
     return made.unsqueeze(axis) if has_last and reduction == "none" else made
 
@@ -108,7 +116,7 @@ def _cross_entropy_of_variables(
     if reduction == "mean" and share is not None:
         total = layers.clip(layers.reduce_sum(share), 1e-12, float("inf"))
         return layers.elementwise_div(layers.reduce_sum(loss), total, name=name)
-    if reduction == "none" and (target is not label or soft_label) and input.ndim > 1:
+    if reduction == "none" and target is not label and not soft_label and input.ndim > 1:
         loss = layers.squeeze(loss, [axis % input.ndim])
     return reduced_variable(loss, reduction, name)
 
@@ -213,7 +221,8 @@ FUNCTIONS = [
 
     A label may have a size of 1 along `axis`, or lack that dimension. With `soft_label` it is a distribution over the
     classes. `weight` has a number for each class, and a mean is then the weighted one. Without a reduction the losses
-    have the label's shape. The mean over labels that are all ignored is 0.
+    have the label's shape, with a size of 1 along `axis` where that is a distribution. The mean over labels that are
+    all ignored is 0.
     """,
         _cross_entropy,
         _cross_entropy_of_variables,

@@ -179,7 +179,7 @@ FUNCTIONS = [
     function(
         "F.layer_norm(x, normalized_shape, weight=None, bias=None, epsilon=1e-05, name)",
         "Mean 0 and variance 1 over the last dimensions.",
-        lambda x, shape, weight, bias, epsilon: F.layer_norm(x, _sizes(shape), weight, bias, epsilon),
+        lambda x, shape, weight, bias, epsilon: torch.layer_norm(x, _sizes(shape), weight, bias, epsilon),
         _layer_norm_of_variables,
     ),
     function(

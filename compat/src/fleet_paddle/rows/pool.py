@@ -62,6 +62,8 @@ def _around(
     """The image with its channels first; its padding if torch's pools can do that; else that of torch's pad."""
     last = is_last(what, data_format, rank)
     image = to_first(x, last)
+    if not last and type(padding) is int and type(kernel_size) is int and padding <= kernel_size // 2:
+        return image, [padding] * rank, [], last  # as most are: nothing to work out
     both = window.sides(what, padding, last, image.shape[2:], kernel_size, kernel_size if stride is None else stride)
     pads = window.equal_sides(both)
     halves = [side // 2 for side in window.each(f"{what}: kernel_size", kernel_size, rank)]

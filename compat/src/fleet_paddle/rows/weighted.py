@@ -16,7 +16,7 @@ T = torch.Tensor
 
 
 def _linear(x: T, weight: T, bias: T | None) -> T:
-    return F.linear(x, weight.T, bias) if bias is None or x.dim() != 2 else torch.addmm(bias, x, weight)
+    return F.linear(x, torch.t(weight), bias) if bias is None or x.dim() != 2 else torch.addmm(bias, x, weight)
 
 
 def _linear_of_variables(x: Variable, weight: Variable, bias: Variable | None, name: str | None) -> Variable:
@@ -32,9 +32,9 @@ def _linear_of_variables(x: Variable, weight: Variable, bias: Variable | None, n
 
 
 def _embedding(x: T, weight: T, padding_idx: int | None, sparse: bool) -> T:
-    made = F.embedding(x, weight, padding_idx, sparse=sparse)
     if padding_idx is None:
-        return made
+        return torch.embedding(weight, x, -1, False, sparse)
+    made = F.embedding(x, weight, padding_idx, sparse=sparse)
     return made.masked_fill((x == padding_idx % len(weight)).unsqueeze(-1), 0)
 
 

@@ -9,12 +9,13 @@ alias(
         "fleet.static": "Block BuildStrategy CPUPlace CUDAPinnedPlace CUDAPlace CompiledProgram DataFeeder "
         "ExecutionStrategy Executor LoDTensorArray Operator ParallelExecutor Program Scope "
         "Variable cpu_places create_lod_tensor create_random_int_lodtensor cuda_places data default_main_program "
-        "default_startup_program global_scope gradients load memory_optimize name_scope program_guard release_memory "
+        "default_startup_program global_scope gradients memory_optimize name_scope program_guard release_memory "
         "save scope_guard",
         "fleet.transpiler": "DistributeTranspiler DistributeTranspilerConfig",
         "fleet.data": "DatasetFactory InMemoryDataset QueueDataset",
         "fleet_paddle.attr": "ParamAttr",
         "fleet_paddle.dygraph": "load_dygraph save_dygraph",
+        "fleet_paddle.foreign.loading": "load",
         "fleet_paddle.flags": "get_flags set_flags",
         "fleet_paddle.programs.device": "device_guard",
         "fleet_paddle.programs.lod": "LoDTensor",
@@ -31,9 +32,9 @@ alias(
         "disable_imperative": "fleet_paddle.mode:enable_static",
         "enable_imperative": "fleet_paddle.mode:disable_static",
     },
-    parts="average backward clip communicator compiler contrib core data_feeder dataset dygraph executor framework "
-    "incubate initializer io layer_helper layers lod_tensor metrics nets optimizer param_attr profiler reader "
-    "regularizer transpiler unique_name",
+    parts="average backward clip communicator compiler contrib core data_feeder dataloader dataset dygraph executor "
+    "framework incubate initializer io layer_helper layers lod_tensor metrics nets optimizer param_attr profiler "
+    "reader regularizer transpiler unique_name",
     refused={
         **dict.fromkeys(
             (

@@ -7,8 +7,9 @@ alias(
     {
         "fleet.static": "BuildStrategy CompiledProgram ExecutionStrategy ParallelExecutor Program Variable "
         "append_backward cpu_places cuda_places data default_main_program default_startup_program global_scope "
-        "gradients load name_scope program_guard save scope_guard",
-        "fleet.static.io": "load_program_state set_program_state",
+        "gradients name_scope program_guard save scope_guard",
+        "fleet.static.io": "set_program_state",
+        "fleet_paddle.foreign.loading": "load load_program_state",
         "fleet.static.moving_average": "ExponentialMovingAverage",
         "fleet_paddle.programs.device": "device_guard",
         "fleet_paddle.programs.inference_files": "load_inference_model save_inference_model",
@@ -16,10 +17,9 @@ alias(
         "fleet.static.layers": "Print accuracy auc create_global_var create_parameter",
     },
     renamed={"Executor": "fleet_paddle.programs.scalars:ScalarExecutor"},
-    parts="nn",
+    parts="amp nn",
     refused={
         "WeightNormParamAttr": "use paddle.ParamAttr with a regularizer",
-        "amp": "train a torch module with strategy.amp = True",
         "py_func": "register an operator in Python: fleet.static.registry.register",
     },
 )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from fleet_paddle.dataset.images import blocks
 
@@ -22,11 +23,25 @@ _SPOKEN = ["read", "the", "book", "forget", "movie", "this", "is", "a", "great",
 
 
 def small_reviews(folder: Path) -> None:
-    """IMDB: reviews of 20 to 39 words, a third of which say what the reviewer thinks."""
+    """IMDB: 1 320 reviews of 20 to 39 words, a third of which say what the reviewer thinks."""
+    _reviews(folder, 660)
+
+
+def few_reviews(folder: Path) -> None:
+    """IMDB: 256 reviews."""
+    _reviews(folder, 128)
+
+
+def many_reviews(folder: Path) -> None:
+    """IMDB: 15 600 reviews."""
+    _reviews(folder, 7_800)
+
+
+def _reviews(folder: Path, size: int) -> None:
     random = np.random.default_rng(1)
     words = np.array([*_SPOKEN, *(f"w{number}" for number in range(29))])
     texts = {}
-    for part, count in (("train", 320), ("test", 64)):
+    for part, count in (("train", size), ("test", 64)):
         for kind, telling in (("pos", words[20:30]), ("neg", words[30:40])):
             for number in range(count):
                 length = int(random.integers(20, 40))
@@ -37,21 +52,15 @@ def small_reviews(folder: Path) -> None:
 
 
 def small_sentences(folder: Path) -> None:
-    """PTB: 600 words, each followed by one of three."""
+    """PTB: 400 words, a few of which are half of all."""
     random = np.random.default_rng(2)
-    follower = random.permuted(np.tile(np.arange(600), (3, 1)), axis=1)
+    share = np.repeat([0.5 / 20, 0.5 / 380], [20, 380])
 
     def text(count: int) -> str:
-        lines, word = [], 0
-        for _ in range(count):
-            line = []
-            for _ in range(20):
-                word = int(follower[random.integers(0, 3), word])
-                line.append(f"w{word}")
-            lines.append(" " + " ".join(line) + " \n")
-        return "".join(lines)
+        rows = random.choice(400, (count, 20), p=share)
+        return "".join(f" {' '.join(f'w{word}' for word in row)} \n" for row in rows.tolist())
 
-    files = {f"./simple-examples/data/ptb.{part}.txt": text(count) for part, count in (("train", 2400), ("valid", 20))}
+    files = {f"./simple-examples/data/ptb.{part}.txt": text(count) for part, count in (("train", 2900), ("valid", 20))}
     _tar(folder / "home/imikolov/simple-examples.tgz", files)
 
 
@@ -69,6 +78,13 @@ def few_digits(folder: Path) -> None:
 def small_digits(folder: Path) -> None:
     """MNIST: 512 digits for training, 128 for testing."""
     _digits(folder, 512)
+
+
+def digits_and_a_picture(folder: Path) -> None:
+    """MNIST: 2 048 digits for training, and the picture that repositories bring to be recognised."""
+    folder_for_images(folder)
+    _digits(folder, 2048)
+    Image.fromarray(_pictures(0, 1, 1, 28)[0][0, 0]).save(folder / "image/infer_3.png")
 
 
 def _digits(folder: Path, size: int) -> None:

@@ -17,7 +17,7 @@ from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.ps.encoding import with_wire
 from fleet.roles import Role
 from fleet.runtime import saving
-from fleet.runtime.programs import running, strategy_options
+from fleet.runtime.programs import meta, running, strategy_options
 from fleet.runtime.programs.optimizer import ProgramOptimizer
 from fleet.runtime.programs.strategy_options import Strategy
 from fleet.runtime.programs.trainer import Trainer, jobs
@@ -80,6 +80,8 @@ class ProgramJob:
     def distribute(self, optimizer: Optimizer, strategy: Strategy) -> ProgramOptimizer:
         """An optimizer whose `minimize` distributes the program."""
         strategy_options.check(strategy, self._is_collective)
+        if self._is_collective and isinstance(strategy, DistributedStrategy):
+            optimizer = meta.optimizer_of(optimizer, strategy)
         return ProgramOptimizer(self, optimizer, strategy)
 
     def rewrite(self, main: Program, startup: Program, trained: Pair, strategy: Strategy) -> None:
@@ -112,11 +114,13 @@ class ProgramJob:
 
     def _for_collective(self, trained: Pair, strategy: Strategy) -> Pair:
         who = self._who
-        if who.num_workers == 1:
-            return trained
         # The workers have met in fleet.init(); where nobody has told their endpoints, numbers will do.
         endpoints = [str(endpoint) for endpoint in who.worker_endpoints] or list(map(str, range(who.num_workers)))
-        mode = "local_sgd" if strategy_options.is_local_sgd(strategy) else "grad_allreduce"
+        if isinstance(strategy, DistributedStrategy):
+            return meta.for_workers(trained, strategy, endpoints, who.index)
+        if who.num_workers == 1:
+            return trained
+        mode = "local_sgd" if strategy.collective_mode == "local_sgd" else "grad_allreduce"
         return for_collective(*trained, endpoints, who.index, mode)
 
     # A worker's life with servers.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.ps.placement import MIN_BLOCK
 from fleet.roles import Identity
+from fleet.runtime.programs import meta
 from fleet.static.program import Program
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.field import shown
@@ -30,8 +31,6 @@ HONOURED = frozenset(
         *(f"a_sync_configs.{name}" for name in TRAFFIC),
         *(f"wire_configs.{name}" for name in WireConfigs()),
         "nonfinite_gradients",
-        "localsgd",
-        "localsgd_configs.begin_step",
         # They change how gradients travel, and a program sends all of them at once.
         "fuse_all_reduce_ops",
         "fuse_grad_size_in_MB",
@@ -40,7 +39,7 @@ HONOURED = frozenset(
         "nccl_comm_num",
     }
 )
-"""Fields of a strategy that programs know."""
+"""Fields of a strategy that programs know in every kind of job; `meta.FIELDS` are those of collective ones."""
 
 CHECKED = ("build_strategy", "execution_strategy")
 """Groups of which `strategy.require_supported()` refuses what is not honoured."""
@@ -82,12 +81,8 @@ def _check_strategy(strategy: DistributedStrategy, is_collective: bool) -> None:
             "leave some of them out; use 'error', or train a torch module"
         )
     for leaf in strategy.changed():
-        if leaf.dotted == "localsgd_configs.k_steps":
-            raise NotSupportedError(
-                "strategy.localsgd_configs.k_steps: programs average at every step; train a torch module for longer "
-                "intervals"
-            )
-        if leaf.dotted not in HONOURED and leaf.path[0] not in CHECKED:
+        is_honoured = leaf.dotted in HONOURED or (is_collective and leaf.dotted in meta.FIELDS)
+        if not is_honoured and leaf.path[0] not in CHECKED:
             raise NotSupportedError(
                 f"strategy.{leaf.dotted} is not built for programs; leave it at its default "
                 f"({shown(leaf.field.default)}), or train a torch module"
@@ -111,13 +106,6 @@ def _check_config(config: DistributeTranspilerConfig, is_collective: bool) -> No
             raise UsageError(
                 f"config.{name} = {getattr(config, name)!r} is for servers, and a collective job has none; leave it out"
             )
-
-
-def is_local_sgd(strategy: Strategy) -> bool:
-    """Whether workers of a collective job average parameters, not gradients."""
-    if isinstance(strategy, DistributedStrategy):
-        return strategy.localsgd
-    return strategy.collective_mode == "local_sgd"
 
 
 def for_servers(who: Identity, main: Program, startup: Program, strategy: Strategy) -> Arguments:

@@ -110,6 +110,8 @@ class LayerBuilder(Appender):
             known = definition(act)
         except UsageError:
             raise self.error(f"there is no activation {act!r}; use relu, tanh, sigmoid, softmax, ...") from None
+        if list(known.input_slots) == ["X", "Offsets"] and var.lod is not None:  # of each row: sequence_softmax
+            return self.apply(act, {"X": var, "Offsets": self.block.var(var.lod)}, dtype=var.dtype)
         if list(known.input_slots) != ["X"]:
             raise self.error(f"{act!r} is no activation; use relu, tanh, sigmoid, softmax, ...")
         return self.apply(act, {"X": var}, dtype=var.dtype)

@@ -6,6 +6,9 @@ from fleet.static.ops import (
     activation as activation,
 )
 from fleet.static.ops import (
+    amp as amp,
+)
+from fleet.static.ops import (
     arithmetic as arithmetic,
 )
 from fleet.static.ops import (

@@ -30,7 +30,13 @@ def grad_allreduce(program: Program, num_trainers: int) -> Program:
     for op in _starts(gradients, block):
         _scale(op, block, num_trainers)
     written = set(gradients)
-    index = 1 + max(index for index, op in enumerate(block.ops) if written & set(op.output_names))
+    # Where mixed precision looks at gradients, all trainers must see the same: they are added before.
+    made = [
+        index
+        for index, op in enumerate(block.ops)
+        if written & set(op.output_names) and op.type not in ("check_finite_and_unscale", "update_loss_scaling")
+    ]
+    index = 1 + max(made)
     block.insert_op(index, "c_allreduce_sum", {"X": gradients}, {"Out": gradients}, {}, role=REMOTE)
     return other
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from fleet_paddle.imperative.tensor import Tensor
 
-__all__ = ['abs', 'acos', 'add', 'add_n', 'addmm', 'all', 'allclose', 'any', 'arange', 'argmax', 'argmin', 'argsort', 'asin', 'assign', 'atan', 'bernoulli', 'bmm', 'broadcast_shape', 'broadcast_to', 'cast', 'ceil', 'cholesky', 'chunk', 'clip', 'clone', 'concat', 'conj', 'cos', 'cosh', 'crop', 'cross', 'cumsum', 'diag', 'dist', 'divide', 'dot', 'empty', 'empty_like', 'equal', 'equal_all', 'erf', 'exp', 'expand', 'expand_as', 'eye', 'flatten', 'flatten_', 'flip', 'floor', 'floor_divide', 'floor_mod', 'full', 'full_like', 'gather', 'gather_nd', 'greater_equal', 'greater_than', 'histogram', 'imag', 'increment', 'index_sample', 'index_select', 'inverse', 'is_empty', 'is_tensor', 'isclose', 'isfinite', 'isinf', 'isnan', 'kron', 'less_equal', 'less_than', 'linspace', 'log', 'log10', 'log1p', 'log2', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logsumexp', 'masked_select', 'matmul', 'max', 'maximum', 'mean', 'median', 'min', 'minimum', 'mm', 'mod', 'multinomial', 'multiplex', 'multiply', 'mv', 'nonzero', 'norm', 'normal', 'not_equal', 'numel', 'ones', 'ones_like', 'pow', 'prod', 'rand', 'randint', 'randn', 'randperm', 'rank', 'real', 'reciprocal', 'remainder', 'reshape', 'reshape_', 'roll', 'round', 'rsqrt', 'scale', 'scatter', 'scatter_', 'scatter_nd', 'scatter_nd_add', 'shape', 'shard_index', 'sign', 'sin', 'sinh', 'slice', 'sort', 'split', 'sqrt', 'square', 'squeeze', 'squeeze_', 'stack', 'standard_normal', 'stanh', 'std', 'strided_slice', 'subtract', 'sum', 't', 'tan', 'tanh', 'tanh_', 'tile', 'to_tensor', 'topk', 'trace', 'transpose', 'tril', 'triu', 'unbind', 'uniform', 'unique', 'unsqueeze', 'unsqueeze_', 'unstack', 'var', 'where', 'zeros', 'zeros_like']
+__all__ = ['abs', 'acos', 'acosh', 'add', 'add_n', 'addmm', 'all', 'allclose', 'angle', 'any', 'arange', 'argmax', 'argmin', 'argsort', 'as_complex', 'as_real', 'asin', 'asinh', 'assign', 'atan', 'atan2', 'atanh', 'bernoulli', 'bincount', 'bitwise_and', 'bitwise_not', 'bitwise_or', 'bitwise_xor', 'bmm', 'broadcast_shape', 'broadcast_to', 'cast', 'ceil', 'cholesky', 'chunk', 'clip', 'clone', 'concat', 'conj', 'cos', 'cosh', 'crop', 'cross', 'cumprod', 'cumsum', 'deg2rad', 'diag', 'diagflat', 'diagonal', 'diff', 'digamma', 'dist', 'divide', 'dot', 'empty', 'empty_like', 'equal', 'equal_all', 'erf', 'erfinv', 'exp', 'expand', 'expand_as', 'expm1', 'eye', 'flatten', 'flatten_', 'flip', 'floor', 'floor_divide', 'floor_mod', 'fmax', 'fmin', 'full', 'full_like', 'gather', 'gather_nd', 'gcd', 'greater_equal', 'greater_than', 'histogram', 'imag', 'increment', 'index_sample', 'index_select', 'inner', 'inverse', 'is_complex', 'is_empty', 'is_floating_point', 'is_integer', 'is_tensor', 'isclose', 'isfinite', 'isinf', 'isnan', 'kron', 'kthvalue', 'lcm', 'lerp', 'less_equal', 'less_than', 'lgamma', 'linspace', 'log', 'log10', 'log1p', 'log2', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logsumexp', 'masked_select', 'matmul', 'max', 'maximum', 'mean', 'median', 'min', 'minimum', 'mm', 'mod', 'mode', 'moveaxis', 'multi_dot', 'multinomial', 'multiplex', 'multiply', 'mv', 'neg', 'nonzero', 'norm', 'normal', 'not_equal', 'numel', 'ones', 'ones_like', 'outer', 'pow', 'prod', 'put_along_axis', 'quantile', 'rad2deg', 'rand', 'randint', 'randn', 'randperm', 'rank', 'real', 'reciprocal', 'remainder', 'repeat_interleave', 'reshape', 'reshape_', 'roll', 'rot90', 'round', 'rsqrt', 'scale', 'scatter', 'scatter_', 'scatter_nd', 'scatter_nd_add', 'searchsorted', 'shape', 'shard_index', 'sign', 'sin', 'sinh', 'slice', 'sort', 'split', 'sqrt', 'square', 'squeeze', 'squeeze_', 'stack', 'standard_normal', 'stanh', 'std', 'strided_slice', 'subtract', 'sum', 't', 'take_along_axis', 'tan', 'tanh', 'tanh_', 'tensordot', 'tile', 'to_tensor', 'topk', 'trace', 'transpose', 'tril', 'triu', 'trunc', 'unbind', 'uniform', 'unique', 'unsqueeze', 'unsqueeze_', 'unstack', 'var', 'where', 'zeros', 'zeros_like']
 
 X = TypeVar("X")
 
@@ -15,6 +15,9 @@ def abs(x: X, name: str | None = None) -> X:
 
 def acos(x: X, name: str | None = None) -> X:
     """The arccosine."""
+
+def acosh(x: X, name: str | None = None) -> X:
+    """The inverse of `cosh`."""
 
 def add(x: X, y: X, name: str | None = None) -> X:
     """x + y; y is laid beside x from dimension `axis` of x on."""
@@ -31,6 +34,9 @@ def all(x: X, axis: Any = None, keepdim: bool = False, name: str | None = None) 
 def allclose(x: X, y: X, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False, name: str | None = None) -> X:
     """Whether |x - y| <= atol + rtol * |y|, everywhere."""
 
+def angle(x: X, name: str | None = None) -> X:
+    """The angle of a complex number; of a real one 0 or pi."""
+
 def any(x: X, axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
     """Whether one is true, over some dimensions or over all."""
 
@@ -46,8 +52,17 @@ def argmin(x: X, axis: Any = None, keepdim: bool = False, dtype: Any = 'int64', 
 def argsort(x: X, axis: Any = -1, descending: bool = False, name: str | None = None) -> X:
     """The places of the values in order along a dimension."""
 
+def as_complex(x: X, name: str | None = None) -> X:
+    """Pairs of numbers as complex ones."""
+
+def as_real(x: X, name: str | None = None) -> X:
+    """Complex numbers as pairs."""
+
 def asin(x: X, name: str | None = None) -> X:
     """The arcsine."""
+
+def asinh(x: X, name: str | None = None) -> X:
+    """The inverse of `sinh`."""
 
 def assign(input: Any, output: Any = None) -> Any:
     """A copy of a tensor, through which gradients flow, or of an array; put into `output`, if there is one."""
@@ -55,8 +70,29 @@ def assign(input: Any, output: Any = None) -> Any:
 def atan(x: X, name: str | None = None) -> X:
     """The arctangent."""
 
+def atan2(x: X, y: X, name: str | None = None) -> X:
+    """The angle of the point (y, x)."""
+
+def atanh(x: X, name: str | None = None) -> X:
+    """The inverse of `tanh`."""
+
 def bernoulli(x: X, name: str | None = None) -> X:
     """1 with the probability that `x` gives, else 0."""
+
+def bincount(x: X, weights: Any = None, minlength: int = 0, name: str | None = None) -> X:
+    """How often each whole number is there, or the sum of its weights."""
+
+def bitwise_and(x: X, y: X, out: Any = None, name: str | None = None) -> X:
+    """Bits that both have."""
+
+def bitwise_not(x: X, out: Any = None, name: str | None = None) -> X:
+    """Bits that it does not have."""
+
+def bitwise_or(x: X, y: X, out: Any = None, name: str | None = None) -> X:
+    """Bits that either has."""
+
+def bitwise_xor(x: X, y: X, out: Any = None, name: str | None = None) -> X:
+    """Bits that one of them has."""
 
 def bmm(x: X, y: X, name: str | None = None) -> X:
     """The products of two batches of matrices."""
@@ -103,11 +139,29 @@ def crop(x: X, shape: Any = None, offsets: Any = None, name: str | None = None) 
 def cross(x: X, y: X, axis: Any = None, name: str | None = None) -> X:
     """The cross product along a dimension of size 3, the first such unless given."""
 
+def cumprod(x: X, dim: Any = None, dtype: Any = None, name: str | None = None) -> X:
+    """Products of all elements up to each."""
+
 def cumsum(x: X, axis: Any = None, dtype: Any = None, name: str | None = None) -> X:
     """Sums of all up to each place: along a dimension, or of all in one row."""
 
+def deg2rad(x: X, name: str | None = None) -> X:
+    """Degrees as radians."""
+
 def diag(x: X, offset: int = 0, padding_value: Any = 0, name: str | None = None) -> X:
     """A matrix with the diagonal `x`, and `padding_value` elsewhere; of a matrix, its diagonal."""
+
+def diagflat(x: X, offset: int = 0, name: str | None = None) -> X:
+    """A matrix with these values on its diagonal."""
+
+def diagonal(x: X, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None) -> X:
+    """The diagonal of two dimensions."""
+
+def diff(x: X, n: int = 1, axis: Any = -1, prepend: Any = None, append: Any = None, name: str | None = None) -> X:
+    """Differences of neighbours, taken `n` times."""
+
+def digamma(x: X, name: str | None = None) -> X:
+    """The derivative of `lgamma`."""
 
 def dist(x: X, y: X, p: Any = 2) -> X:
     """The `p`-norm of the difference."""
@@ -133,6 +187,9 @@ def equal_all(x: X, y: X, name: str | None = None) -> X:
 def erf(x: X, name: str | None = None) -> X:
     """The error function."""
 
+def erfinv(x: X, name: str | None = None) -> X:
+    """The inverse of `erf`."""
+
 def exp(x: X, name: str | None = None) -> X:
     """e to the power x."""
 
@@ -141,6 +198,9 @@ def expand(x: X, shape: Any, name: str | None = None) -> X:
 
 def expand_as(x: X, y: X, name: str | None = None) -> X:
     """As if copied along dimensions of size 1, into the shape of `y`."""
+
+def expm1(x: X, name: str | None = None) -> X:
+    """exp(x) - 1."""
 
 def eye(num_rows: Any, num_columns: Any = None, dtype: Any = None, name: str | None = None) -> Tensor:
     """Ones on the diagonal."""
@@ -163,6 +223,12 @@ def floor_divide(x: X, y: X, name: str | None = None) -> X:
 def floor_mod(x: X, y: X, name: str | None = None) -> X:
     """The remainder of x / y, with the sign of y."""
 
+def fmax(x: X, y: X, name: str | None = None) -> X:
+    """The greater of two, or the one that is a number."""
+
+def fmin(x: X, y: X, name: str | None = None) -> X:
+    """The smaller of two, or the one that is a number."""
+
 def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """One value everywhere."""
 
@@ -174,6 +240,9 @@ def gather(x: X, index: Any, axis: Any = 0, name: str | None = None) -> X:
 
 def gather_nd(x: X, index: X, name: str | None = None) -> X:
     """What is at each place; the last dimension of `index` counts along the first dimensions of the other."""
+
+def gcd(x: X, y: X, name: str | None = None) -> X:
+    """The greatest common divisor."""
 
 def greater_equal(x: X, y: X, name: str | None = None) -> X:
     """x >= y, element by element; 1.x writes it to `cond` if given."""
@@ -196,11 +265,23 @@ def index_sample(x: X, index: Any) -> X:
 def index_select(x: X, index: Any, axis: Any = 0, name: str | None = None) -> X:
     """The entries along a dimension whose places `index` has."""
 
+def inner(x: X, y: X, name: str | None = None) -> X:
+    """Products of the last dimensions, added up."""
+
 def inverse(x: X, name: str | None = None) -> X:
     """The inverse of a matrix, or of each of a batch."""
 
+def is_complex(x: Any) -> Any:
+    """Whether its elements are complex numbers."""
+
 def is_empty(x: X, name: str | None = None) -> X:
     """Whether it has no elements."""
+
+def is_floating_point(x: Any) -> Any:
+    """Whether its elements are floats."""
+
+def is_integer(x: Any) -> Any:
+    """Whether its elements are whole numbers."""
 
 def is_tensor(x: Any) -> bool:
     """Whether it is a tensor, or a variable of a program."""
@@ -220,11 +301,23 @@ def isnan(x: X, name: str | None = None) -> X:
 def kron(x: X, y: X, name: str | None = None) -> X:
     """The Kronecker product."""
 
+def kthvalue(x: Any, k: Any, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Any:
+    """The k-th smallest along a dimension, and where it is."""
+
+def lcm(x: X, y: X, name: str | None = None) -> X:
+    """The least common multiple."""
+
+def lerp(x: X, y: X, weight: Any, name: str | None = None) -> X:
+    """x + weight * (y - x)."""
+
 def less_equal(x: X, y: X, name: str | None = None) -> X:
     """x <= y, element by element; 1.x writes it to `cond` if given."""
 
 def less_than(x: X, y: X, name: str | None = None) -> X:
     """x < y, element by element; 1.x writes it to `cond` if given."""
+
+def lgamma(x: X, name: str | None = None) -> X:
+    """The logarithm of the gamma function."""
 
 def linspace(start: Any, stop: Any, num: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """`num` numbers from `start` to `stop`, both included."""
@@ -286,6 +379,15 @@ def mm(input: X, mat2: X, name: str | None = None) -> X:
 def mod(x: X, y: X, name: str | None = None) -> X:
     """The remainder of x / y, with the sign of y."""
 
+def mode(x: Any, axis: Any = -1, keepdim: bool = False, name: str | None = None) -> Any:
+    """The most frequent value along a dimension, and where it is."""
+
+def moveaxis(x: X, source: Any, destination: Any, name: str | None = None) -> X:
+    """Dimensions at other places."""
+
+def multi_dot(x: X, name: str | None = None) -> X:
+    """The product of several matrices."""
+
 def multinomial(x: X, num_samples: int = 1, replacement: bool = False, name: str | None = None) -> X:
     """Places drawn by the probabilities in each row; the same one comes twice only with `replacement`."""
 
@@ -297,6 +399,9 @@ def multiply(x: X, y: X, axis: Any = -1, name: str | None = None) -> X:
 
 def mv(x: X, vec: X, name: str | None = None) -> X:
     """A matrix times a vector."""
+
+def neg(x: X, name: str | None = None) -> X:
+    """-x."""
 
 def nonzero(x: Any, as_tuple: bool = False) -> Any:
     """The places of elements that are not 0, a row each; with `as_tuple` a column for each dimension."""
@@ -319,11 +424,23 @@ def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
 def ones_like(x: X, dtype: Any = None, name: str | None = None) -> X:
     """Ones in the shape of `x`."""
 
+def outer(x: X, y: X, name: str | None = None) -> X:
+    """The product of each element of one with each of the other."""
+
 def pow(x: X, y: Any, name: str | None = None) -> X:
     """x to the power of y, which may be a number."""
 
 def prod(x: X, axis: Any = None, keepdim: bool = False, dtype: Any = None, name: str | None = None) -> X:
     """The product over some dimensions, or over all."""
+
+def put_along_axis(arr: X, indices: Any, values: Any, axis: Any, reduce: str = 'assign') -> X:
+    """Values written, added or multiplied to places along a dimension."""
+
+def quantile(x: X, q: Any, axis: Any = None, keepdim: bool = False) -> X:
+    """The value that a part `q` of the elements is below."""
+
+def rad2deg(x: X, name: str | None = None) -> X:
+    """Radians as degrees."""
 
 def rand(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """Numbers spread evenly over [0, 1)."""
@@ -349,6 +466,9 @@ def reciprocal(x: X, name: str | None = None) -> X:
 def remainder(x: X, y: X, name: str | None = None) -> X:
     """The remainder of x / y, with the sign of y."""
 
+def repeat_interleave(x: X, repeats: Any, axis: Any = None, name: str | None = None) -> X:
+    """Each element several times over."""
+
 def reshape(x: X, shape: Any, name: str | None = None) -> X:
     """The same elements in another shape: 0 copies a size of `x`, one -1 is found from the others."""
 
@@ -357,6 +477,9 @@ def reshape_(x: X, shape: Any, name: str | None = None) -> X:
 
 def roll(x: X, shifts: Any, axis: Any = None, name: str | None = None) -> X:
     """The entries further by `shifts`, those from the end at the start; without `axis` as if in one row."""
+
+def rot90(x: X, k: int = 1, axes: Any = (0, 1), name: str | None = None) -> X:
+    """Turned by `k` right angles."""
 
 def round(x: X, name: str | None = None) -> X:
     """The nearest whole number; a half goes away from zero."""
@@ -378,6 +501,9 @@ def scatter_nd(index: X, updates: Any, shape: Any, name: str | None = None) -> X
 
 def scatter_nd_add(x: X, index: Any, updates: Any, name: str | None = None) -> X:
     """`x` with `updates` added at places of several dimensions."""
+
+def searchsorted(sorted_sequence: X, values: X, out_int32: bool = False, right: bool = False, name: str | None = None) -> X:
+    """Where values would be put in so that the sequence stays sorted."""
 
 def shape(input: X) -> X:
     """The sizes, int32; those of a variable in this batch."""
@@ -439,6 +565,9 @@ def sum(x: X, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: 
 def t(input: X, name: str | None = None) -> X:
     """A matrix with rows as columns; a vector stays."""
 
+def take_along_axis(arr: X, indices: Any, axis: Any) -> X:
+    """Elements from places along a dimension."""
+
 def tan(x: X, name: str | None = None) -> X:
     """The tangent."""
 
@@ -447,6 +576,9 @@ def tanh(x: X, name: str | None = None) -> X:
 
 def tanh_(x: X, name: str | None = None) -> X:
     """`tanh`, in place."""
+
+def tensordot(x: X, y: X, axes: int = 2, name: str | None = None) -> X:
+    """Products over some dimensions of both, added up."""
 
 def tile(x: X, repeat_times: Any, name: str | None = None) -> X:
     """As many copies along each dimension; more numbers than dimensions make new ones."""
@@ -468,6 +600,9 @@ def tril(x: X, diagonal: int = 0, name: str | None = None) -> X:
 
 def triu(x: X, diagonal: int = 0, name: str | None = None) -> X:
     """What is on and above a diagonal, zeros below."""
+
+def trunc(x: X, name: str | None = None) -> X:
+    """x without what is behind the point."""
 
 def unbind(input: Any, axis: Any = 0) -> Any:
     """The entries along a dimension."""

@@ -7,17 +7,19 @@ from typing import Any
 import torch
 import torch.nn.functional as plain_F  # noqa: N812 - ours is called F
 
+from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.of_function import FunctionLayer
 from fleet_paddle.imperative.nn.taking import TakingLayer
-from fleet_paddle.imperative.tensor import Tensor, as_paddle
+from fleet_paddle.imperative.tensor import as_paddle
+from fleet_paddle.variables import has_variable
 
 __all__ = ["Bilinear", "PairwiseDistance"]
 
 
-def _pairwise_distance(
-    x: torch.Tensor, y: torch.Tensor, p: float = 2.0, epsilon: float = 1e-6, keepdim: bool = False
-) -> Tensor:
+def _pairwise_distance(x: Any, y: Any, p: float = 2.0, epsilon: float = 1e-6, keepdim: bool = False) -> Any:
+    if has_variable((x, y)):
+        return table.norm(x - y + epsilon, p, -1, keepdim)
     return as_paddle(plain_F.pairwise_distance(x, y, p, epsilon, keepdim))
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import torch
 from torch import nn
+from torch.nn.modules import module as of_torch
 
 from fleet.errors import NotSupportedError, UsageTypeError
 from fleet.static import names
@@ -17,6 +18,7 @@ from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import programs
 from fleet_paddle.imperative.nn.listing import Listing
 from fleet_paddle.imperative.nn.parameter import make
+from fleet_paddle.imperative.optimizer.gradients import drop
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
 
@@ -42,10 +44,12 @@ class Layer(Listing):
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         try:
-            made = super().__call__(*inputs, **kwargs)
+            made = super().__call__(*inputs, **kwargs) if _is_watched(self) else self.forward(*inputs, **kwargs)
         except TypeError:
             programs.check_operands(self, inputs)
             raise
+        if type(made) is Tensor:
+            return made
         if type(made) is torch.Tensor and any(made is one for one in inputs):
             return made.as_subclass(Tensor)  # the caller's own keeps its class
         return as_paddle(made)
@@ -150,11 +154,42 @@ class Layer(Listing):
 
     def clear_gradients(self) -> None:
         """Drop what backward has left."""
-        self.zero_grad()
+        _drop_gradients(self)
 
     def register_forward_post_hook(self, hook: Any) -> Any:
         """Call `hook(layer, inputs, outputs)` after each forward."""
         return self.register_forward_hook(hook)
+
+
+def _drop_gradients(layer: nn.Module) -> None:
+    for one in layer._parameters.values():
+        if isinstance(one, torch.Tensor):
+            drop(one)
+    for inner in layer._modules.values():
+        if inner is not None:
+            _drop_gradients(inner)
+
+
+def _is_watched(layer: nn.Module) -> bool:
+    """Whether a call is more than `forward`: hooks, a compiled or traced layer. torch asks in two more calls."""
+    return bool(
+        layer._forward_pre_hooks
+        or layer._forward_hooks
+        or layer._backward_hooks
+        or layer._backward_pre_hooks
+        or any(_OF_ALL)
+        or layer._compiled_call_impl is not None
+        or _TRACING()
+    )
+
+
+_OF_ALL = (
+    of_torch._global_forward_pre_hooks,
+    of_torch._global_forward_hooks,
+    of_torch._global_backward_hooks,
+    of_torch._global_backward_pre_hooks,
+)
+_TRACING = torch._C._get_tracing_state
 
 
 class Sequential(Layer):

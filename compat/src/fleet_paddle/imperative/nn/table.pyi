@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet_paddle.imperative.nn.of_function import FunctionLayer
 
-__all__ = ['AdaptiveAvgPool1D', 'AdaptiveAvgPool2D', 'AdaptiveAvgPool3D', 'AdaptiveMaxPool1D', 'AdaptiveMaxPool2D', 'AdaptiveMaxPool3D', 'AvgPool1D', 'AvgPool2D', 'AvgPool3D', 'BCELoss', 'BCEWithLogitsLoss', 'CosineSimilarity', 'CrossEntropyLoss', 'ELU', 'GELU', 'Hardshrink', 'Hardsigmoid', 'Hardswish', 'Hardtanh', 'KLDivLoss', 'L1Loss', 'LeakyReLU', 'LocalResponseNorm', 'LogSigmoid', 'LogSoftmax', 'MSELoss', 'MarginRankingLoss', 'MaxPool1D', 'MaxPool2D', 'MaxPool3D', 'Maxout', 'NLLLoss', 'PixelShuffle', 'ReLU', 'ReLU6', 'SELU', 'Sigmoid', 'Silu', 'SmoothL1Loss', 'Softmax', 'Softplus', 'Softshrink', 'Softsign', 'Swish', 'Tanh', 'Tanhshrink', 'ThresholdedReLU', 'Unfold', 'Upsample']
+__all__ = ['AdaptiveAvgPool1D', 'AdaptiveAvgPool2D', 'AdaptiveAvgPool3D', 'AdaptiveMaxPool1D', 'AdaptiveMaxPool2D', 'AdaptiveMaxPool3D', 'AvgPool1D', 'AvgPool2D', 'AvgPool3D', 'BCELoss', 'BCEWithLogitsLoss', 'CELU', 'CosineSimilarity', 'CrossEntropyLoss', 'ELU', 'GELU', 'Hardshrink', 'Hardsigmoid', 'Hardswish', 'Hardtanh', 'KLDivLoss', 'L1Loss', 'LeakyReLU', 'LocalResponseNorm', 'LogSigmoid', 'LogSoftmax', 'MSELoss', 'MarginRankingLoss', 'MaxPool1D', 'MaxPool2D', 'MaxPool3D', 'Maxout', 'Mish', 'NLLLoss', 'PixelShuffle', 'ReLU', 'ReLU6', 'SELU', 'Sigmoid', 'Silu', 'SmoothL1Loss', 'Softmax', 'Softplus', 'Softshrink', 'Softsign', 'Swish', 'Tanh', 'Tanhshrink', 'ThresholdedReLU', 'Unfold', 'Upsample']
 
 class AdaptiveAvgPool1D(FunctionLayer):
     """The means of as many windows of sequences as `output_size` says; None is the size that it has."""
@@ -52,6 +52,10 @@ class BCEWithLogitsLoss(FunctionLayer):
     """The cross entropy of sigmoid(logit) and label; `pos_weight` scales that of labels of 1."""
     weight: Any; reduction: str; pos_weight: Any
     def __init__(self, weight: Any = None, reduction: str = 'mean', pos_weight: Any = None, name: str | None = None) -> None: ...
+class CELU(FunctionLayer):
+    """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere."""
+    alpha: float
+    def __init__(self, alpha: float = 1.0, name: str | None = None) -> None: ...
 class CosineSimilarity(FunctionLayer):
     """The cosine of the angle between vectors; a product of lengths below `eps` counts as `eps`."""
     axis: Any; eps: float
@@ -61,7 +65,8 @@ class CrossEntropyLoss(FunctionLayer):
 
     A label may have a size of 1 along `axis`, or lack that dimension. With `soft_label` it is a distribution over the
     classes. `weight` has a number for each class, and a mean is then the weighted one. Without a reduction the losses
-    have the label's shape. The mean over labels that are all ignored is 0.
+    have the label's shape, with a size of 1 along `axis` where that is a distribution. The mean over labels that are
+    all ignored is 0.
     """
     weight: Any; ignore_index: int; reduction: str; soft_label: bool; axis: Any; use_softmax: bool
     def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: str = 'mean', soft_label: bool = False, axis: Any = -1, use_softmax: bool = True, name: str | None = None) -> None: ...
@@ -135,6 +140,9 @@ class Maxout(FunctionLayer):
     """The largest of each `groups` neighbouring channels."""
     groups: Any; axis: Any
     def __init__(self, groups: Any, axis: Any = 1, name: str | None = None) -> None: ...
+class Mish(FunctionLayer):
+    """x * tanh(softplus(x))."""
+    def __init__(self, name: str | None = None) -> None: ...
 class NLLLoss(FunctionLayer):
     """-input at each label, where `input` are logarithms of probabilities."""
     weight: Any; ignore_index: int; reduction: str

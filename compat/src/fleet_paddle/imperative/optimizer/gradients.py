@@ -16,26 +16,33 @@ from typing import Any
 import torch
 
 from fleet.static.clip import GradientClip, GradientClipByGlobalNorm, GradientClipByNorm, GradientClipByValue
+from fleet_paddle.imperative.optimizer.dense_rows import DenseRows
 
 Group = dict[str, Any]
 
 _GRAD: Any = torch._C.TensorBase.grad
-"""The plain property: tensors of ours have one that gives it a class, which nobody needs here."""
+_GET_GRAD, _SET_GRAD = _GRAD.__get__, _GRAD.__set__
+"""Of the plain property: tensors of ours have one that gives the gradient a class, which nobody needs here."""
 
 _TINY = 1e-6  # as torch.nn.utils.clip_grad_norm_ has it
 
 
 def gradient_of(parameter: torch.Tensor) -> Any:
     """What backward has left for a parameter, or None."""
-    return _GRAD.__get__(parameter)
+    return _GET_GRAD(parameter)
 
 
-def settle(parameters: Sequence[torch.Tensor], stays_sparse: bool) -> None:
+def drop(parameter: torch.Tensor) -> None:
+    """Forget what backward has left for a parameter."""
+    _SET_GRAD(parameter, None)
+
+
+def settle(parameters: Sequence[torch.Tensor], stays_sparse: bool, dense: DenseRows) -> None:
     """Let the rows of sparse gradients be distinct, or let the gradients be dense."""
     for one in parameters:
-        gradient = gradient_of(one)
+        gradient = _GET_GRAD(one)
         if gradient is not None and gradient.is_sparse:
-            _GRAD.__set__(one, gradient.coalesce() if stays_sparse else gradient.to_dense())
+            _SET_GRAD(one, gradient.coalesce() if stays_sparse else dense.of(one, gradient))
 
 
 def clip(parameters: Sequence[torch.Tensor], how: GradientClip) -> None:

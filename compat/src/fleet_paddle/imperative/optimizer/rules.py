@@ -15,6 +15,7 @@ from fleet.optim import Lamb as FleetLamb
 from fleet_paddle.imperative.optimizer.base import Optimizer
 from fleet_paddle.imperative.optimizer.gradients import adagrad_rows
 from fleet_paddle.imperative.optimizer.groups import Groups, decoupled_groups_of
+from fleet_paddle.imperative.optimizer.later import LATER
 from fleet_paddle.imperative.optimizer.touched import AdamTouched
 
 _REST = "weight_decay=None, grad_clip=None, name"
@@ -33,14 +34,18 @@ class Momentum(Optimizer, torch.optim.SGD):
     """Gradient descent with momentum, Nesterov's if wanted."""
 
     stands_for = torch.optim.SGD
-    takes = f"learning_rate=0.001, momentum=0.9, parameters=None, use_nesterov->nesterov=False, {_REST}"
+    takes = (
+        f"learning_rate=0.001, momentum=0.9, parameters=None, use_nesterov->nesterov=False, {_REST}, {LATER}, "
+        "rescale_grad=1.0, use_multi_tensor=False"
+    )
 
 
 class Adam(Optimizer, torch.optim.Adam):
     """Adam. With `lazy_mode` rows without a gradient stay as they are, and so do their moments."""
 
     stands_for = torch.optim.Adam
-    takes = f"learning_rate=0.001, {_BETAS}=1e-08, parameters=None, {_REST}, lazy_mode=False"
+    is_fused = True
+    takes = f"learning_rate=0.001, {_BETAS}=1e-08, parameters=None, {_REST}, lazy_mode=False, {LATER}"
 
     def take(self, given: dict[str, Any]) -> None:
         self.by_rows = AdamTouched()
@@ -55,9 +60,10 @@ class AdamW(Optimizer, torch.optim.AdamW):
     """
 
     stands_for = torch.optim.AdamW
+    is_fused = True
     takes = (
         f"learning_rate=0.001, {_BETAS}=1e-08, parameters=None, weight_decay=0.01, apply_decay_param_fun=None, "
-        "grad_clip=None, name, lazy_mode=False"
+        f"grad_clip=None, name, lazy_mode=False, {LATER}, lr_ratio=None"
     )
 
     def groups(self, given: dict[str, Any]) -> Groups:
@@ -70,6 +76,7 @@ class Adagrad(Optimizer, torch.optim.Adagrad):
     """Adagrad."""
 
     stands_for = torch.optim.Adagrad
+    is_fused = True
     takes = f"learning_rate, epsilon->eps=1e-06, parameters=None, {_REST}, initial_accumulator_value=0.0"
     by_rows = staticmethod(adagrad_rows)
 

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from fleet_paddle.programs.layers import (
+    aligned,
     beams,
     cells,
     clicks,
+    dense_lstm,
     dynamic_rnn,
     flow,
+    functions,
     image,
     norms,
     pairing,
@@ -20,11 +23,14 @@ from fleet_paddle.programs.layers import (
     table,
     tagging,
 )
+from fleet_paddle.programs.layers.aligned import *
 from fleet_paddle.programs.layers.beams import *
 from fleet_paddle.programs.layers.cells import *
 from fleet_paddle.programs.layers.clicks import *
+from fleet_paddle.programs.layers.dense_lstm import *
 from fleet_paddle.programs.layers.dynamic_rnn import *
 from fleet_paddle.programs.layers.flow import *
+from fleet_paddle.programs.layers.functions import *
 from fleet_paddle.programs.layers.image import *
 from fleet_paddle.programs.layers.norms import *
 from fleet_paddle.programs.layers.pairing import *
@@ -38,7 +44,10 @@ from fleet_paddle.programs.layers.tagging import *
 
 __all__: list[str] = []
 __all__ += beams.__all__
+__all__ += aligned.__all__
 __all__ += cells.__all__
+__all__ += dense_lstm.__all__
+__all__ += functions.__all__
 __all__ += clicks.__all__
 __all__ += dynamic_rnn.__all__
 __all__ += flow.__all__

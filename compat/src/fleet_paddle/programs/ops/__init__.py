@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet.static import ops
 from fleet.static.registry import defined
 from fleet_paddle.programs.ops import (
+    aligning,
     beam_search,
     beams,
     belonging,
@@ -20,6 +21,7 @@ from fleet_paddle.programs.ops import (
     lstm,
     matrices,
     neighbours,
+    old_functions,
     ordering,
     packing,
     pairing,
@@ -33,14 +35,17 @@ from fleet_paddle.programs.ops import (
     sequence,
     sequence_rows,
     sequence_shape,
+    sized,
     special_loss,
     spectral,
+    subscript,
     tree,
     xxhash,
 )
 
 __all__ = [
     "OWN",
+    "aligning",
     "beam_search",
     "beams",
     "belonging",
@@ -56,6 +61,7 @@ __all__ = [
     "lstm",
     "matrices",
     "neighbours",
+    "old_functions",
     "ordering",
     "packing",
     "pairing",
@@ -69,8 +75,10 @@ __all__ = [
     "sequence",
     "sequence_rows",
     "sequence_shape",
+    "sized",
     "special_loss",
     "spectral",
+    "subscript",
     "tree",
     "xxhash",
 ]

@@ -90,3 +90,15 @@ def _bilinear(x1: T, x2: T, weight: T, bias: T | None) -> T:
 def _flatten(x: T, start_axis: int, stop_axis: int) -> T:
     """The dimensions from one to another as one, where more than one size is for a batch to decide."""
     return torch.flatten(x, start_axis, stop_axis)
+
+
+@computed("meshgrid", inputs=("X*",), outputs=("Out*",))
+def _meshgrid(several: list[T]) -> Any:
+    """Of several vectors the tensors of their values at every combination of places."""
+    return tuple(one.clone() for one in torch.meshgrid(*several, indexing="ij"))
+
+
+@computed("einsum", attrs={"equation": ""}, inputs=("Operands*",), wrt=("Operands",))
+def _einsum(operands: list[T], equation: str) -> T:
+    """Products of elements, added up over letters that the result does not have."""
+    return torch.einsum(equation, *operands)

@@ -124,7 +124,7 @@ def interpolated(x: T, size: Any, factor: Any, mode: str, align_corners: bool, a
 _RESIZED = {"size": [], "scale": [], "mode": "nearest", "align_corners": False, "align_mode": 0, "data_format": "NCHW"}
 
 
-@computed("interp_v2", attrs=_RESIZED, inputs=("X", "OutSize?"))
+@computed("interp_v2", attrs=_RESIZED, inputs=("X", "OutSize?"), values=("OutSize",))
 def _interpolate(
     x: T,
     out_size: T | None,
@@ -136,10 +136,7 @@ def _interpolate(
     data_format: str,
 ) -> T:
     """Another size, which attributes say, or a variable."""
-    wanted: Any = size or None
-    if out_size is not None:
-        # Without values, while the program is built, any size stands for it: two tries then differ.
-        wanted = [x.shape[0] + 1] * (x.dim() - 2) if out_size.is_meta else out_size.tolist()
+    wanted = (list(size) or None) if out_size is None else out_size.tolist()
     return interpolated(x, wanted, list(scale) or None, mode, align_corners, align_mode, data_format)
 
 

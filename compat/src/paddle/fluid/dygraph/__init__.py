@@ -9,6 +9,7 @@ alias(
         "fleet_paddle.fluid.epochs": "LambdaDecay MultiStepDecay ReduceLROnPlateau StepDecay",
         "fleet_paddle.fluid.rates": "*",
         "fleet_paddle.jit": "ProgramTranslator TracedLayer TranslatedLayer",
+        "fleet_paddle.imperative.backward_strategy": "BackwardStrategy",
         "fleet_paddle.mode": "guard",
         "fleet_paddle.imperative": "DataParallel ParallelEnv grad no_grad",
     },
@@ -22,7 +23,6 @@ alias(
     },
     parts="base checkpoint container jit layers learning_rate_scheduler nn parallel",
     refused={
-        "BackwardStrategy": "gradients are added in the order of the graph: loss.backward()",
         "BilinearTensorProduct": "use layers.matmul on x, a parameter and y",
         "Conv3D": "use torch.nn.Conv3d, or a program with layers.conv3d",
         "Conv3DTranspose": "use torch.nn.ConvTranspose3d",

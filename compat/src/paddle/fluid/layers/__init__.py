@@ -14,7 +14,6 @@ alias(
     refused={
         "dynamic_lstmp": "use dynamic_lstm",
         "lod_append": "there is one level of rows; use lod_reset",
-        "lstm": "use dynamic_lstm over ragged input",
         "detection": "layers for pictures with boxes are not here; torchvision.ops has them for tensors",
         "open_files": "use fluid.DatasetFactory",
     },

@@ -4,7 +4,7 @@
 
 from typing import Any, TypeVar
 
-__all__ = ['adaptive_avg_pool1d', 'adaptive_avg_pool2d', 'adaptive_avg_pool3d', 'adaptive_max_pool1d', 'adaptive_max_pool2d', 'adaptive_max_pool3d', 'affine_grid', 'alpha_dropout', 'avg_pool1d', 'avg_pool2d', 'avg_pool3d', 'batch_norm', 'bilinear', 'binary_cross_entropy', 'binary_cross_entropy_with_logits', 'conv1d', 'conv1d_transpose', 'conv2d', 'conv2d_transpose', 'conv3d', 'conv3d_transpose', 'cosine_similarity', 'cross_entropy', 'ctc_loss', 'diag_embed', 'dice_loss', 'dropout', 'dropout2d', 'dropout3d', 'elu', 'elu_', 'embedding', 'gather_tree', 'gelu', 'grid_sample', 'hardshrink', 'hardsigmoid', 'hardswish', 'hardtanh', 'hsigmoid_loss', 'instance_norm', 'interpolate', 'kl_div', 'l1_loss', 'label_smooth', 'layer_norm', 'leaky_relu', 'linear', 'local_response_norm', 'log_loss', 'log_sigmoid', 'log_softmax', 'margin_ranking_loss', 'max_pool1d', 'max_pool2d', 'max_pool3d', 'maxout', 'mse_loss', 'nll_loss', 'normalize', 'npair_loss', 'one_hot', 'pad', 'pixel_shuffle', 'prelu', 'relu', 'relu6', 'relu_', 'selu', 'sequence_mask', 'sigmoid', 'sigmoid_focal_loss', 'silu', 'smooth_l1_loss', 'softmax', 'softmax_', 'softmax_with_cross_entropy', 'softplus', 'softshrink', 'softsign', 'square_error_cost', 'swish', 'tanh_', 'tanhshrink', 'temporal_shift', 'thresholded_relu', 'unfold', 'upsample']
+__all__ = ['adaptive_avg_pool1d', 'adaptive_avg_pool2d', 'adaptive_avg_pool3d', 'adaptive_max_pool1d', 'adaptive_max_pool2d', 'adaptive_max_pool3d', 'affine_grid', 'alpha_dropout', 'avg_pool1d', 'avg_pool2d', 'avg_pool3d', 'batch_norm', 'bilinear', 'binary_cross_entropy', 'binary_cross_entropy_with_logits', 'celu', 'conv1d', 'conv1d_transpose', 'conv2d', 'conv2d_transpose', 'conv3d', 'conv3d_transpose', 'cosine_similarity', 'cross_entropy', 'ctc_loss', 'diag_embed', 'dice_loss', 'dropout', 'dropout2d', 'dropout3d', 'elu', 'elu_', 'embedding', 'gather_tree', 'gelu', 'glu', 'grid_sample', 'gumbel_softmax', 'hardshrink', 'hardsigmoid', 'hardswish', 'hardtanh', 'hsigmoid_loss', 'instance_norm', 'interpolate', 'kl_div', 'l1_loss', 'label_smooth', 'layer_norm', 'leaky_relu', 'linear', 'local_response_norm', 'log_loss', 'log_sigmoid', 'log_softmax', 'margin_ranking_loss', 'max_pool1d', 'max_pool2d', 'max_pool3d', 'maxout', 'mish', 'mse_loss', 'nll_loss', 'normalize', 'npair_loss', 'one_hot', 'pad', 'pixel_shuffle', 'prelu', 'relu', 'relu6', 'relu_', 'selu', 'sequence_mask', 'sigmoid', 'sigmoid_focal_loss', 'silu', 'smooth_l1_loss', 'softmax', 'softmax_', 'softmax_with_cross_entropy', 'softplus', 'softshrink', 'softsign', 'square_error_cost', 'swish', 'tanh_', 'tanhshrink', 'temporal_shift', 'thresholded_relu', 'unfold', 'upsample']
 
 X = TypeVar("X")
 
@@ -58,6 +58,9 @@ def binary_cross_entropy(input: X, label: X, weight: Any = None, reduction: str 
 def binary_cross_entropy_with_logits(logit: X, label: X, weight: Any = None, reduction: str = 'mean', pos_weight: Any = None, name: str | None = None) -> X:
     """The cross entropy of sigmoid(logit) and label; `pos_weight` scales that of labels of 1."""
 
+def celu(x: X, alpha: float = 1.0, name: str | None = None) -> X:
+    """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere."""
+
 def conv1d(x: X, weight: X, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, data_format: str = 'NCL', name: str | None = None) -> X:
     """A convolution of sequences; the filter is [out_channels, in_channels / groups, sizes...]."""
 
@@ -96,7 +99,8 @@ def cross_entropy(input: X, label: X, weight: Any = None, ignore_index: int = -1
 
     A label may have a size of 1 along `axis`, or lack that dimension. With `soft_label` it is a distribution over the
     classes. `weight` has a number for each class, and a mean is then the weighted one. Without a reduction the losses
-    have the label's shape. The mean over labels that are all ignored is 0.
+    have the label's shape, with a size of 1 along `axis` where that is a distribution. The mean over labels that are
+    all ignored is 0.
     """
 
 def ctc_loss(log_probs: X, labels: X, input_lengths: X, label_lengths: X, blank: int = 0, reduction: str = 'mean', norm_by_times: bool = False) -> X:
@@ -141,8 +145,14 @@ def gather_tree(ids: X, parents: X) -> X:
 def gelu(x: X, approximate: bool = False, name: str | None = None) -> X:
     """x times the probability that a standard normal variable is below x; `approximate` uses a tanh."""
 
+def glu(x: X, axis: Any = -1, name: str | None = None) -> X:
+    """One half of x times the sigmoid of the other."""
+
 def grid_sample(x: X, grid: X, mode: str = 'bilinear', padding_mode: str = 'zeros', align_corners: bool = True, name: str | None = None) -> X:
     """The image at the places that the grid, [batch, height, width, 2], names, from -1 to 1."""
+
+def gumbel_softmax(x: X, temperature: float = 1.0, hard: bool = False, axis: Any = -1, name: str | None = None) -> X:
+    """A softmax of scores and noise: a drawn class, through which gradients flow."""
 
 def hardshrink(x: X, threshold: float = 0.5, name: str | None = None) -> X:
     """x, and 0 where it is no further than `threshold` from 0."""
@@ -214,6 +224,9 @@ def max_pool3d(x: X, kernel_size: Any, stride: Any = None, padding: Any = 0, ret
 
 def maxout(x: X, groups: Any, axis: Any = 1, name: str | None = None) -> X:
     """The largest of each `groups` neighbouring channels."""
+
+def mish(x: X, name: str | None = None) -> X:
+    """x * tanh(softplus(x))."""
 
 def mse_loss(input: X, label: X, reduction: str = 'mean', name: str | None = None) -> X:
     """The squared error: its mean, its sum, or all of it."""

@@ -9,4 +9,5 @@ alias(
         "is_compiled_with_npu is_compiled_with_rocm is_compiled_with_xpu set_device",
     },
     renamed={"get_cudnn_version": "torch.backends.cudnn:version"},
+    parts="cuda",
 )

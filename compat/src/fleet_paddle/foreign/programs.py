@@ -1,0 +1,211 @@
+"""A program file of PaddlePaddle as a program of Fleet, where all its operators are known here.
+
+Operators, slots and attributes have the names that they have there. What says nothing about a result is left out: which
+kernel computes, on which device, at which line of a script. An attribute that is unknown and set is refused by its
+name, and so are operators that nobody has defined here, all of them in one line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fleet.errors import CheckpointError, FleetError
+from fleet.static.block import Block
+from fleet.static.notes import INFERENCE_NOTE
+from fleet.static.program import Program
+from fleet.static.registry import Definition, definition
+from fleet.static.variable import Parameter, Variable
+from fleet.static.verify import verify
+from fleet_paddle.foreign.messages import DTYPES, TENSOR, VALUES, message
+
+_SILENT = """
+op_role op_role_var op_namescope op_callstack op_device with_quant_attr use_cudnn use_mkldnn mkldnn_data_type
+use_quantizer is_test trainable_statistics data_layout exhaustive_search workspace_size_MB fuse_relu
+fuse_relu_before_depthwise_conv use_addto Scale_in Scale_out Scale_in_eltwise Scale_weights Scale_x Scale_y
+force_fp32_output fuse_residual_connection fuse_activation fuse_alpha fuse_beta fuse_with_relu fuse_brelu
+fuse_brelu_threshold use_calc_stream is_distributed remote_prefetch trainer_id slot height_sections epmap
+table_names entry_config entry grad_inplace
+"""
+SILENT = frozenset(_SILENT.split())
+"""Attributes that choose between ways to the same result, or that only training looks at."""
+
+RENAMED: dict[str, tuple[str, dict[str, str]]] = {
+    "reshape2": ("reshape", {}),
+    "transpose2": ("transpose", {}),
+    "squeeze2": ("squeeze", {}),
+    "unsqueeze2": ("unsqueeze", {}),
+    "flatten2": ("flatten", {}),
+    "matmul_v2": ("matmul", {"trans_x": "transpose_X", "trans_y": "transpose_Y"}),
+}
+"""Operators, and their attributes, that have another name here."""
+
+_DTYPE_ATTRS = ("dtype", "in_dtype", "out_dtype")
+_FRAMEWORK = ("feed", "fetch")
+
+
+def read_program(path: Path) -> tuple[Program, list[str], list[str]]:
+    """The program of a file, and the names of its feeds and fetches in their order."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    described = message("ProgramDesc")
+    try:
+        described.ParseFromString(data)
+    except Exception:  # protobuf's DecodeError has several homes
+        raise _damaged(path, "it is no message of protobuf") from None
+    if not described.blocks:
+        raise _damaged(path, "it has no block")
+    if len(described.blocks) > 1:
+        raise CheckpointError(
+            f"{path} has {len(described.blocks)} blocks, and branches and loops of a file are not read; build the "
+            "program with layers and load its parameters"
+        )
+    try:
+        return _program(described.blocks[0], path)
+    except FleetError as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{path} does not fit the operators here: {error}") from None
+
+
+def _damaged(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(f"{path} is damaged, or no program of PaddlePaddle: {why}; copy it again")
+
+
+def _program(block: Any, path: Path) -> tuple[Program, list[str], list[str]]:
+    unknown = sorted({op.type for op in block.ops if op.type not in _FRAMEWORK and not _is_known(_own(op.type)[0])})
+    if unknown:
+        raise CheckpointError(
+            f"{path} has operators that are not known here: {', '.join(unknown)}; build the program with layers and "
+            "load its parameters"
+        )
+    program = Program()
+    own = program.global_block()
+    feeds, fetches = _ends(block, "feed"), _ends(block, "fetch")
+    for var in block.vars:
+        if var.type.type == TENSOR:
+            own.add_var(_variable(own, var, feeds, path))
+    for op in block.ops:
+        if op.type not in _FRAMEWORK:
+            _add(own, op, path)
+    used = {name for op in own.ops for name in (*op.input_names, *op.output_names)} | {*feeds, *fetches}
+    for name in used:
+        if name not in own.vars:
+            raise _damaged(path, f"variable {name!r} is used and not declared")
+    own.vars = {name: var for name, var in own.vars.items() if name in used}
+    program.notes[INFERENCE_NOTE] = {"feed": feeds, "fetch": fetches}
+    program.changed()
+    verify(program)
+    return program, feeds, fetches
+
+
+def _is_known(type: str) -> bool:
+    try:
+        definition(type)
+    except FleetError:
+        return False
+    return True
+
+
+def _ends(block: Any, kind: str) -> list[str]:
+    """The variables that feed or fetch operators name, in the order of their columns."""
+    found: dict[int, str] = {}
+    for op in block.ops:
+        if op.type == kind:
+            column = next((attr.i for attr in op.attrs if attr.name == "col"), len(found))
+            slots = op.outputs if kind == "feed" else op.inputs
+            found[column] = next((name for slot in slots for name in slot.arguments), "")
+    return [found[column] for column in sorted(found)]
+
+
+def _variable(block: Block, var: Any, feeds: list[str], path: Path) -> Variable:
+    tensor = var.type.lod_tensor.tensor
+    dtype = DTYPES.get(tensor.data_type)
+    if dtype is None:
+        raise _damaged(path, f"variable {var.name!r} is of type {tensor.data_type}")
+    shape = list(tensor.dims)
+    if var.type.lod_tensor.lod_level:
+        raise CheckpointError(f"{path}: variable {var.name!r} is ragged, and such programs are not read; {_REBUILD}")
+    if var.is_parameter or (var.persistable and not var.stop_gradient):
+        return Parameter(block, var.name, shape, dtype)
+    return Variable(
+        block,
+        var.name,
+        shape,
+        dtype,
+        persistable=var.persistable,
+        stop_gradient=var.stop_gradient,
+        is_data=var.name in feeds,
+    )
+
+
+def _own(type: str) -> tuple[str, dict[str, str]]:
+    """What an operator is called here, and its attributes that are called otherwise."""
+    return RENAMED.get(type, (type, {}))
+
+
+def _add(block: Block, op: Any, path: Path) -> None:
+    type, renamed = _own(op.type)
+    known = definition(type)
+    inputs, outputs = (
+        {slot.parameter: list(slot.arguments) for slot in slots if slot.arguments} for slots in (op.inputs, op.outputs)
+    )
+    for slot in inputs:
+        if slot not in known.input_slots:
+            raise CheckpointError(f"{path}: {op.type} reads {slot}, which it does not know here; {_REBUILD}")
+    attrs = {}
+    for attr in op.attrs:
+        value, name = _value(attr), renamed.get(attr.name, attr.name)
+        if name in known.attrs:
+            attrs[name] = _converted(type, name, value)
+        elif name not in SILENT and value not in (False, 0, "", [], -1):
+            raise CheckpointError(
+                f"{path}: {op.type} has {name} = {str(value)[:40]}, which it does not know here; {_REBUILD}"
+            )
+    if "is_test" in known.attrs:
+        attrs["is_test"] = True
+    written = {slot: names for slot, names in outputs.items() if _is_wanted(slot, names, known, block)}
+    for name in (name for names in written.values() for name in names):
+        if not block.has_var(name):
+            block.create_var(name, stop_gradient=True)
+    block.append_op(type, _ordered(inputs, known.input_slots), _ordered(written, known.output_slots), attrs)
+
+
+def _is_wanted(slot: str, names: list[str], known: Definition, block: Block) -> bool:
+    """Whether an operator must say an output: not one that only a gradient would read, and that nothing declares."""
+    mark = known.output_slots.get(slot)
+    return mark is not None and (mark != "?" or all(block.has_var(name) for name in names))
+
+
+_REBUILD = "build the program with layers and load its parameters"
+
+
+def _ordered(given: dict[str, list[str]], slots: dict[str, str]) -> dict[str, list[str]]:
+    return {slot: given[slot] for slot in slots if slot in given}
+
+
+def _value(attr: Any) -> Any:
+    field = VALUES.get(attr.type)
+    if field is None:
+        return f"of type {attr.type}"
+    value = getattr(attr, field)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if hasattr(value, "append"):
+        return [one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in value]
+    if field == "f":
+        return float(f"{value:.7g}")  # as it was written down, not as float32 holds it
+    return value
+
+
+def _converted(type: str, name: str, value: Any) -> Any:
+    if name in _DTYPE_ATTRS and isinstance(value, int):
+        return DTYPES.get(value, "float32")
+    usual = definition(type).attrs[name]
+    if isinstance(usual, bool):
+        return bool(value)
+    if isinstance(usual, float) and isinstance(value, int):
+        return float(value)
+    return value

@@ -1,0 +1,5 @@
+"""Mixed precision in programs."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet_paddle.programs.mixed": "AutoMixedPrecisionLists decorate"})

@@ -1,0 +1,5 @@
+"""How samples become a batch."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet_paddle.collating": "default_collate_fn default_convert_fn"})

@@ -40,6 +40,7 @@ from fleet_paddle.programs.ops import (
     special_loss,
     spectral,
     subscript,
+    tree,
     xxhash,
 )
 
@@ -80,6 +81,7 @@ __all__ = [
     "special_loss",
     "spectral",
     "subscript",
+    "tree",
     "xxhash",
 ]
 

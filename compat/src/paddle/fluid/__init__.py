@@ -32,8 +32,8 @@ alias(
         "enable_imperative": "fleet_paddle.mode:disable_static",
     },
     parts="average backward clip communicator compiler contrib core data_feeder dataloader dataset dygraph executor "
-    "framework incubate initializer io layer_helper layers lod_tensor metrics nets optimizer param_attr profiler "
-    "reader regularizer transpiler unique_name",
+    "framework incubate initializer install_check io layer_helper layers lod_tensor metrics nets optimizer param_attr "
+    "profiler reader regularizer transpiler unique_name",
     refused={
         **dict.fromkeys(
             (
@@ -54,7 +54,6 @@ alias(
         "debugger": "print a program: it is text; exe.source(program) shows what runs",
         "device_guard": "a process has one device; start one worker for each with fleetrun",
         "evaluator": "use fluid.metrics",
-        "install_check": "use fleetrun --selfcheck",
         "load_op_library": "register an operator in Python: fleet.static.registry.register",
     },
 )

@@ -65,3 +65,9 @@ def test_a_guard_of_half_precision_changes_nothing_and_gpus_are_torchs() -> None
     with paddle.static.amp.fp16_guard():
         assert float(paddle.ones([1])) == 1.0
     assert paddle.device.cuda.device_count() == torch.cuda.device_count()
+
+
+def test_a_script_alone_is_the_one_process_of_its_machine() -> None:
+    alone = paddle.distributed.ParallelEnv()
+    assert (alone.trainer_endpoints, alone.current_endpoint) == ([""], "")
+    assert alone.current_endpoint in one_endpoint_a_machine(alone.trainer_endpoints)

@@ -282,6 +282,7 @@ def test_a_state_is_saved_and_goes_on(tmp_path: Path) -> None:
         (lambda: lr.StepDecay(1.0, 2), [1, 1, 0.1, 0.1, 0.01]),
         (lambda: lr.MultiStepDecay(1.0, [1, 3], 0.5), [1, 0.5, 0.5, 0.25]),
         (lambda: lr.LambdaDecay(2.0, lambda step: 1 / (1 + step)), [2, 1, 2 / 3]),
+        (lambda: lr.MultiplicativeDecay(2.0, lambda step: 1 / (1 + step)), [2, 1, 1 / 3]),
         (lambda: lr.CosineAnnealingDecay(1.0, 2), [1, 0.5, 0, 0.5, 1]),
         (lambda: lr.NoamDecay(100, 2), [0, 0.1 * 2**-1.5, 0.1 * 2**-0.5, 0.1 * 3**-0.5]),
         (lambda: lr.LinearWarmup(lr.StepDecay(1.0, 1), 2, 0.0, 0.8), [0, 0.4, 1, 0.1]),

@@ -48,8 +48,8 @@ class ParallelEnv:
         """Number of workers."""
         self.device_id = self.dev_id = current().index or 0
         """Index of the GPU of this worker; 0 on the CPU."""
-        self.trainer_endpoints = [str(endpoint) for endpoint in found.worker_endpoints]
-        """HOST:PORT of every worker, by index."""
+        self.trainer_endpoints = [str(endpoint) for endpoint in found.worker_endpoints] or [""]
+        """HOST:PORT of every worker, by index; one that is empty where nobody told."""
         known = self.rank < len(self.trainer_endpoints)
         self.current_endpoint = self.trainer_endpoints[self.rank] if known else ""
         """HOST:PORT of this worker; empty where nobody told."""

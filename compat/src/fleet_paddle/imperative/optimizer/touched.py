@@ -22,9 +22,12 @@ DENSE_SHARE = 8
 class Touched:
     """The rows of one table whose moments are not zero, in the order in which they were first seen."""
 
-    def __init__(self, first: torch.Tensor, second: torch.Tensor) -> None:
-        seen = ((first != 0) | (second != 0)).flatten(1).any(1)
-        self.rows = torch.nonzero(seen)[:, 0]
+    def __init__(self, first: torch.Tensor, second: torch.Tensor, are_new: bool) -> None:
+        if are_new:
+            self.rows = torch.empty(0, dtype=torch.int64, device=first.device)
+        else:
+            seen = ((first != 0) | (second != 0)).flatten(1).any(1)
+            self.rows = torch.nonzero(seen)[:, 0]
         self.place = torch.full((len(first),), -1, dtype=torch.int64, device=first.device)
         """Where a row stands in `rows`; -1 where it does not."""
         self.place[self.rows] = torch.arange(len(self.rows), device=first.device)
@@ -57,11 +60,12 @@ class AdamTouched:
         self, parameter: torch.Tensor, gradient: torch.Tensor, group: dict[str, Any], state: dict[str, Any]
     ) -> bool:
         """Update the rows that ever had a gradient; False leaves it to torch's own step."""
-        if not state:
+        is_new = not state
+        if is_new:
             state["step"] = torch.tensor(0.0)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
         first, second = state["exp_avg"], state["exp_avg_sq"]
-        known = self._known(first, second)
+        known = self._known(first, second, is_new)
         rows = gradient.indices()[0]
         known.add(rows)
         if known.is_most:
@@ -79,9 +83,9 @@ class AdamTouched:
         known.version = first._version
         return True
 
-    def _known(self, first: torch.Tensor, second: torch.Tensor) -> Touched:
+    def _known(self, first: torch.Tensor, second: torch.Tensor, are_new: bool) -> Touched:
         """What is known of a table, found anew where its moments were written by somebody else."""
         known: Touched | None = self._tables.get(first)
         if known is None or (known.version != first._version and not known.is_most):
-            known = self._tables[first] = Touched(first, second)
+            known = self._tables[first] = Touched(first, second, are_new)
         return known

@@ -11,6 +11,7 @@ alias(
         "fleet.static.io": "save_vars set_program_state",
         "fleet_paddle.foreign.loading": "load load_program_state load_vars",
         "fleet.static.moving_average": "ExponentialMovingAverage",
+        "fleet_paddle.programs.device": "device_guard",
         "fleet_paddle.programs.inference_files": "load_inference_model save_inference_model",
         "fleet_paddle.hapi.spec": "InputSpec",
         "fleet.static.layers": "Print accuracy auc create_global_var create_parameter",
@@ -22,7 +23,6 @@ alias(
     parts="amp nn",
     refused={
         "WeightNormParamAttr": "use paddle.ParamAttr with a regularizer",
-        "device_guard": "a process has one device; start one worker for each with fleetrun",
         **dict.fromkeys(
             (
                 "deserialize_persistables",

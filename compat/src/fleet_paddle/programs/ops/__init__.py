@@ -39,6 +39,7 @@ from fleet_paddle.programs.ops import (
     special_loss,
     spectral,
     subscript,
+    tree,
     xxhash,
 )
 
@@ -78,6 +79,7 @@ __all__ = [
     "special_loss",
     "spectral",
     "subscript",
+    "tree",
     "xxhash",
 ]
 

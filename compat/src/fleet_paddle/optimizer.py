@@ -79,10 +79,6 @@ def _for_programs(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     if kind == "AdamW":
         if found.pop("lazy_mode"):
             raise NotSupportedError("AdamW: lazy_mode is not built for programs; use Adam, or leave it out")
-        if found.pop("apply_decay_param_fun") is not None:
-            raise NotSupportedError(
-                "AdamW: apply_decay_param_fun is not built for programs; use Adam with ParamAttr(regularizer=...)"
-            )
     elif "weight_decay" in found:
         found["regularization"] = _penalty(kind, found.pop("weight_decay"))
     return found

@@ -15,11 +15,10 @@ alias(
         "fleet_paddle.hapi.spec": "InputSpec",
         "fleet.static.layers": "Print accuracy auc create_global_var create_parameter",
     },
-    renamed={"Executor": "fleet_paddle.programs.scalars:ScalarExecutor"},
+    renamed={"Executor": "fleet_paddle.programs.scalars:ScalarExecutor", "py_func": "fleet_paddle.programs.nn:py_func"},
     parts="amp nn",
     refused={
         "WeightNormParamAttr": "use paddle.ParamAttr with a regularizer",
         "device_guard": "a process has one device; start one worker for each with fleetrun",
-        "py_func": "register an operator in Python: fleet.static.registry.register",
     },
 )

@@ -188,7 +188,7 @@ class Tensor(torch.Tensor):
             start = _ONES(self)
         _BACKWARD(self, start, retain_graph or create_graph, create_graph, inputs)
 
-    def item(self, *places: int) -> Any:  # type: ignore[override]
+    def item(self, *places: int) -> Any:
         """The only value, as Python has it; with a place in the flat tensor, or one for each dimension, that value."""
         if not places:
             return _ITEM(self)

@@ -70,7 +70,7 @@ def _slice(given: dict[str, Any]) -> Variable:
     steps = given.get("strides") or [1] * len(given["axes"])
     ends = [_apart(given[name], len(given["axes"])) for name in ("starts", "ends")]
     for axis, start, stop, step in zip(given["axes"], *ends, _apart(steps, len(given["axes"])), strict=True):
-        key[axis] = slice(start, stop, None if step == 1 else step)
+        key[axis] = slice(start, stop, None if not isinstance(step, Variable) and step == 1 else step)
     return item(x, tuple(key))
 
 

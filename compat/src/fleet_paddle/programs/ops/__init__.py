@@ -21,6 +21,7 @@ from fleet_paddle.programs.ops import (
     lstm,
     matrices,
     neighbours,
+    newer,
     old_functions,
     ordering,
     packing,
@@ -39,6 +40,7 @@ from fleet_paddle.programs.ops import (
     special_loss,
     spectral,
     subscript,
+    tree,
     xxhash,
 )
 
@@ -60,6 +62,7 @@ __all__ = [
     "lstm",
     "matrices",
     "neighbours",
+    "newer",
     "old_functions",
     "ordering",
     "packing",
@@ -78,6 +81,7 @@ __all__ = [
     "special_loss",
     "spectral",
     "subscript",
+    "tree",
     "xxhash",
 ]
 

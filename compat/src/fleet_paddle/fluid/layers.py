@@ -20,6 +20,7 @@ from fleet.static.variable import Variable
 from fleet_paddle import mode
 from fleet_paddle.fluid import making, shortcuts
 from fleet_paddle.fluid.traced import Traced
+from fleet_paddle.past import with_past
 from fleet_paddle.programs import composed, nets, sized
 from fleet_paddle.programs import layers as more
 
@@ -65,7 +66,7 @@ def __getattr__(name: str) -> Any:
         found = sized.taking(found, sized.FIRST[name])
     if found is None and name not in making.FUNCTIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = found if isinstance(found, type) else _either(name, found)
+    value = found if isinstance(found, type) else with_past(name, _either(name, found))
     globals()[name] = value
     return value
 

@@ -33,8 +33,8 @@ alias(
         "enable_imperative": "fleet_paddle.mode:disable_static",
     },
     parts="average backward clip communicator compiler contrib core data_feeder dataloader dataset dygraph executor "
-    "framework incubate initializer io layer_helper layers lod_tensor metrics nets optimizer param_attr profiler "
-    "reader regularizer transpiler unique_name",
+    "framework incubate initializer install_check io layer_helper layers lod_tensor metrics nets optimizer param_attr "
+    "profiler reader regularizer transpiler unique_name",
     refused={
         **dict.fromkeys(
             (
@@ -54,7 +54,6 @@ alias(
         "cuda_pinned_places": "use cpu_places; a loader pins what it sends to a GPU",
         "debugger": "print a program: it is text; exe.source(program) shows what runs",
         "evaluator": "use fluid.metrics",
-        "install_check": "use fleetrun --selfcheck",
         "load_op_library": "register an operator in Python: fleet.static.registry.register",
     },
 )

@@ -17,6 +17,7 @@ from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import functional
 from fleet_paddle.imperative.nn.parameter import make
 from fleet_paddle.imperative.tensor import Tensor
+from fleet_paddle.past import with_past
 from fleet_paddle.programs import layers as more
 from fleet_paddle.programs.nn.spelling import both_spellings, renamed
 
@@ -118,7 +119,9 @@ _SAME = [
 ]
 """Layers that have the name they have there."""
 
-globals().update({name: both_spellings(getattr(layers if name in layers.__all__ else more, name)) for name in _SAME})
+globals().update(
+    {name: with_past(name, both_spellings(getattr(layers if name in layers.__all__ else more, name))) for name in _SAME}
+)
 
 embedding = both_spellings(layers.embedding_v2)
 """Rows for ids: always shaped as the ids, and [width]; a last size of 1 stays."""

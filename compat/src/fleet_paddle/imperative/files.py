@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from fleet.checkpoint.fields import parse_json
-from fleet.errors import CheckpointError, UsageTypeError
+from fleet.errors import CheckpointError, UsageError, UsageTypeError
 from fleet.static.io.files import read_safetensors, write_alone
 from fleet_paddle.foreign.loading import NAME_TABLE, head
 from fleet_paddle.foreign.pickled import is_pickle, read_pickle
@@ -27,11 +27,14 @@ __all__ = ["load", "save"]
 STRUCTURE = "fleet.structure"
 
 
-def save(obj: Any, path: str | os.PathLike[str]) -> None:
+def save(obj: Any, path: str | os.PathLike[str], protocol: int = 4) -> None:
     """Save a dict, such as `state_dict()`, or a list, a tensor, a number: whatever is made of them, arrays and texts.
 
-    The file is whole or not there, and has its checksum in it.
+    The file is whole or not there, and has its checksum in it. `protocol` is one of pickle's, 2 to 4, and says how
+    PaddlePaddle writes; no file here is a pickle.
     """
+    if protocol not in (2, 3, 4):
+        raise UsageError(f"save: protocol must be 2, 3 or 4, got {protocol!r}")
     place = Path(path)
     tensors: dict[str, torch.Tensor] = {}
     tree = _described(obj, "", tensors)

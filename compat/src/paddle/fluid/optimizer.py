@@ -4,7 +4,11 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.fluid.optimizer": "*", "fleet.static.moving_average": "ExponentialMovingAverage"},
+    {
+        "fleet_paddle.fluid.optimizer": "*",
+        "fleet.static.moving_average": "ExponentialMovingAverage",
+        "fleet_paddle.programs.model_average": "ModelAverage",
+    },
     refused={
         "Adadelta": "use RMSProp",
         "AdadeltaOptimizer": "use RMSProp",
@@ -12,7 +16,6 @@ alias(
         "Dpsgd": "use SGD",
         "DpsgdOptimizer": "use SGD",
         "LookaheadOptimizer": "use Adam",
-        "ModelAverage": "keep an average of parameters in the script: scope.find_var(name).get_tensor()",
         "PipelineOptimizer": "start one worker for each device: fleetrun",
         "RecomputeOptimizer": "train a torch module with strategy.recompute = True",
     },

@@ -6,8 +6,6 @@ alias(
     __name__,
     {"fleet_paddle.fluid.optimizer": "*", "fleet.static.moving_average": "ExponentialMovingAverage"},
     refused={
-        "Adadelta": "use RMSProp",
-        "AdadeltaOptimizer": "use RMSProp",
         "DGCMomentumOptimizer": "train a torch module with strategy.dgc = True",
         "Dpsgd": "use SGD",
         "DpsgdOptimizer": "use SGD",

@@ -102,7 +102,7 @@ def test_recomputed_values_train_the_same(by_hand: bool) -> None:
 def test_mistakes_are_named() -> None:
     loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 1))
     sgd = fluid.optimizer.SGD(0.1)
-    with pytest.raises(NotReadyError, match=r"there are no checkpoints; call _set_checkpoints"):
+    with pytest.raises(NotReadyError, match=r"there are no checkpoints; give values between layers"):
         fluid.optimizer.RecomputeOptimizer(sgd).minimize(loss)
     with pytest.raises(UsageTypeError, match="give a list of variables or names"):
         fluid.optimizer.RecomputeOptimizer(sgd)._set_checkpoints(loss)

@@ -9,8 +9,8 @@ from fleet.static.optimizer.declared import FRACTION, Declared, setting
 class Adadelta(Declared):
     """s = rho * s + (1 - rho) * g^2, d = g * sqrt((u + epsilon) / (s + epsilon)), w = w - d
 
-    u is the mean of d^2, as s is that of g^2. The learning rate is taken and has no part in it, as in PaddlePaddle up to
-    2.2.
+    u is the mean of d^2, as s is that of g^2. The learning rate is taken and has no part in it: so it is in
+    PaddlePaddle up to 2.2.
     """
 
     type = "adadelta"

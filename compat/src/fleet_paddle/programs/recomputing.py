@@ -66,7 +66,7 @@ class RecomputeOptimizer(Optimizer):
         checked("RecomputeOptimizer", self.inner, loss)
         if not self._checkpoints:
             raise NotReadyError(
-                "RecomputeOptimizer: there are no checkpoints; call _set_checkpoints([hidden]) with values between layers"
+                "RecomputeOptimizer: there are no checkpoints; give values between layers: _set_checkpoints([hidden])"
             )
         pairs = self.inner.backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
         program = loss.block.program

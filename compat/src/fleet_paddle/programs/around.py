@@ -106,7 +106,7 @@ class GradientMergeOptimizer:
         return made
 
 
-def _steps(what: str, name: str, value: int) -> int:
+def _steps(what: str, name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UsageError(f"{what}: {name} must be a number of steps, 1 or more, got {value!r}")
     return value

@@ -197,6 +197,7 @@ def test_translations(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (source[0], source[-1], target[0], after[-1]) == (0, 1, 0, 1)
     assert (target[1:], len(source)) == (after[:-1], len(target) + 1)
     assert (max(source) < 50, max(target) < 30) == (True, True)
+    assert len(wmt16.get_dict("de", 5_000)) == 5_000
     wmt16._dictionary.cache_clear()
     archive(folder / "wmt16" / "wmt16.tar.gz", {"wmt16/train": "a b a\tx y\nbroken\n", "wmt16/val": "b c\ty x\n"})
     assert wmt16.get_dict("en", 5) == {"<s>": 0, "<e>": 1, "<unk>": 2, "a": 3, "b": 4}

@@ -156,6 +156,7 @@ def test_the_mode_decides_where_nothing_else_does() -> None:
 SAME = {
     "SGD": {"learning_rate": 0.1},
     "Momentum": {"learning_rate": 0.1, "use_nesterov": True},
+    "Adadelta": {"learning_rate": 0.1, "epsilon": 1e-3, "rho": 0.8, "weight_decay": 0.01},
     "Adagrad": {"learning_rate": 0.1},
     "Adam": {"learning_rate": 0.1, "weight_decay": 0.01},
     "AdamW": {"learning_rate": 0.1},
@@ -185,6 +186,19 @@ def test_an_optimizer_is_the_same_for_tensors_and_programs(kind: str) -> None:
     np.testing.assert_allclose(trained, layer.weight.numpy(), rtol=1e-4, atol=1e-6)
 
 
+def test_weights_decay_where_a_function_of_their_names_says_so() -> None:
+    mode.enable_static()
+    one, other = (static.ParamAttr(name, imperative.nn.initializer.Constant(1.0)) for name in ("kept", "faded"))
+    out = [layers.fc(static.data("x", [None, 6]), 1, param_attr=attr, bias_attr=False) for attr in (one, other)]
+    optimizer.AdamW(0.5, weight_decay=0.1, apply_decay_param_fun=lambda name: name == "faded").minimize(
+        layers.mean(layers.concat(out, 1) * 0.0)
+    )
+    run(out[0], x=X)
+    kept, faded = (static.global_scope().tensors[name] for name in ("kept", "faded"))
+    np.testing.assert_allclose(kept, 1.0)
+    np.testing.assert_allclose(faded, 0.95, rtol=1e-6)
+
+
 def test_a_schedule_sets_the_rate_of_a_program() -> None:
     schedule = imperative.optimizer.lr.StepDecay(learning_rate=0.5, step_size=1, gamma=0.1)
     sgd = optimizer.SGD(learning_rate=schedule)
@@ -203,8 +217,8 @@ def test_optimizers_refuse_what_they_cannot_do() -> None:
     mode.enable_static()
     with pytest.raises(UsageTypeError, match="SGD: weight_decay must be a number, L1Decay or L2Decay, got 'much'"):
         optimizer.SGD(weight_decay="much")
-    with pytest.raises(NotSupportedError, match="apply_decay_param_fun is not built for programs"):
-        optimizer.AdamW(apply_decay_param_fun=bool)
+    with pytest.raises(NotSupportedError, match="lazy_mode is not built for programs"):
+        optimizer.AdamW(lazy_mode=True)
 
 
 def test_strategies_of_version_1() -> None:

@@ -151,6 +151,37 @@ def test_layers(calls: tuple[str, ...]) -> None:
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
 
 
+def test_layers_of_programs_take_what_versions_had() -> None:
+    mode.enable_static()
+    kinds = fluid.core.VarDesc.VarType
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        image = fluid.layers.data(name="image", shape=[3, 4, 4], dtype="float32", type=kinds.LOD_TENSOR)
+        assert fluid.layers.batch_norm(image, fuse_with_relu=False).shape == (-1, 3, 4, 4)
+        assert fluid.layers.Print(image, print_tensor_layout=False).shape == (-1, 3, 4, 4)
+        ids = fluid.data("ids", [None, 2], "int64")
+        rows = paddle.static.nn.sparse_embedding(ids, [10, 4], table_class="MemorySparseTable")
+        assert rows.shape == (-1, 2, 4)
+        with pytest.raises(NotSupportedError, match="table_class must be 'CommonSparseTable', got 'SSDSparseTable'"):
+            paddle.static.nn.sparse_embedding(ids, [10, 4], table_class="SSDSparseTable")
+        with pytest.raises(NotSupportedError, match="batch_norm: fuse_with_relu must be False, got True; leave it out"):
+            fluid.layers.batch_norm(image, fuse_with_relu=True)
+        with pytest.raises(NotSupportedError, match="data: type must be 'tensor', got 'raw'"):
+            fluid.layers.data(name="other", shape=[3], type=kinds.RAW)
+
+
+def test_initializers_of_1_x() -> None:
+    mode.enable_static()
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()):
+        filled = fluid.initializer.ConstantInitializer(value=2.0, force_cpu=True)
+        weight = fluid.layers.create_parameter([2], "float32", default_initializer=filled)
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(fluid.default_startup_program())
+        assert exe.run(fetch_list=[weight])[0].tolist() == [2.0, 2.0]
+    assert fluid.initializer.Uniform(-1.0, 1.0, diag_num=0).high == 1.0
+    with pytest.raises(NotSupportedError, match=r"diag_num must be 0, got 2 \(diag_step=1, diag_val=1.0\)"):
+        fluid.initializer.UniformInitializer(diag_num=2, diag_step=1)
+
+
 def test_backward_of_1_6_takes_a_strategy() -> None:
     strategy = fluid.dygraph.BackwardStrategy()
     strategy.sort_sum_gradient = True

@@ -71,6 +71,11 @@ def test_the_fleet_of_version_1(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageTypeError, match="output must be a numpy array, got list"):
         older_fleet.fleet.all_reduce_worker([1.0], [0.0])
     shared.shutdown()
+    begun: list[object] = []
+    monkeypatch.setattr(shared, "init_server", begun.append)
+    for said in ("", None, "saved"):
+        older_fleet.fleet.init_server(said)
+    assert begun == [None, None, "saved"]
     with pytest.raises(NotSupportedError, match="load_model: mode must be 0, got 1"):
         older_fleet.fleet.load_model("folder", 1)
     with pytest.raises(AttributeError, match=r"fleet.save_checkpoint is not built: use fleet.save_persistables"):

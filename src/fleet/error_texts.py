@@ -55,7 +55,7 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "offsets are missing: ids are …-D",
             "offsets cut bags out of 1-D ids",
             "offsets make bags, and pooling 'none' has none",
-            "offsets end at …, but there are … values",
+            "offsets end at …, but there are … …",
         ),
     ),
     (

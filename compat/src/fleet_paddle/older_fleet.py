@@ -47,6 +47,10 @@ class OlderFleet:
         """Learn who this process is; a role other than before replaces the former job (`init_again`)."""
         return init_on(shared, *given, **named)
 
+    def init_server(self, model_dir: str | PathLike[str] | None = None, var_names: Sequence[str] | None = None) -> None:
+        """Prepare this server; see `init_server`."""
+        init_server(model_dir, var_names)
+
     def load_model(self, dirname: str | PathLike[str], mode: int = 0) -> int:
         """Replace everything on the servers by a checkpoint; see `load_model`."""
         return load_model(dirname, mode)
@@ -82,10 +86,10 @@ def load_model(dirname: str | PathLike[str], mode: int = 0) -> int:
 
 
 def init_server(dirname: str | PathLike[str] | None = None, var_names: Sequence[str] | None = None) -> None:
-    """Prepare this server; with `dirname` it begins with that checkpoint."""
+    """Prepare this server; with `dirname` it begins with that checkpoint, and with "" as with None."""
     if var_names is not None:
         raise NotSupportedError("init_server: var_names must be left out; a checkpoint is loaded as a whole")
-    shared.init_server(dirname)
+    shared.init_server(dirname or None)
 
 
 class GeneralRoleMaker(PaddleCloudRoleMaker):

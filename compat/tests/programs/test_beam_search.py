@@ -151,3 +151,19 @@ def test_what_does_not_fit_is_said() -> None:
             with fluid.layers.While(more).block():
                 fluid.layers.assign(fluid.layers.sequence_expand(rows, rows), rows)
                 fluid.layers.less_than(counter, counter, cond=more)
+
+
+def test_rows_are_expanded_by_either_level() -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        x, y = fluid.data("x", [None, 1]), fluid.data("y", [None, 1], lod_level=2)
+        by_groups = fluid.layers.sequence_expand(x, y, ref_level=0)
+        by_rows = [fluid.layers.sequence_expand(fluid.data("z", [None, 1]), y, level) for level in (-1, 1)]
+        with pytest.raises(UsageError, match="ref_level must be from -1 to 1, the levels of 'y', got 2"):
+            fluid.layers.sequence_expand(x, y, 2)
+        feed = {
+            "x": np.array([[1], [2]], "float32"),
+            "z": np.array([[1], [2], [3]], "float32"),
+            "y": _lod(np.zeros((6, 1), "float32"), [[2, 1], [3, 1, 2]]),
+        }
+        found = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[by_groups, *by_rows])
+    assert [one.ravel().tolist() for one in found] == [[1, 1, 2], [1, 1, 1, 2, 3, 3], [1, 1, 1, 2, 3, 3]]

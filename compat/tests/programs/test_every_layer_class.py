@@ -129,9 +129,10 @@ def test_every_layer_of_version_1_takes_variables() -> None:
     assert [name for name in fluid_layers.__all__ if not any(name in vars(home) for home in homes)] == []
 
 
-TAKES = {"args", "input", "outputs", "x", "y"}
+TAKES = {"args", "equation", "input", "outputs", "x", "y"}
 """What functions of tensors call their first argument."""
 BY_HAND = {
+    "einsum": "takes variables",
     "grad": "there are no gradients without values: paddle.static.gradients(targets, inputs)",
     "meshgrid": "takes variables",
     "reverse": "takes variables",

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fleet import static
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.ps.entries import CountFilterEntry, ShowClickEntry
+from fleet.static.initializer import Constant
 from fleet.static.notes import ENTRIES_NOTE
 from fleet.transpiler.tables import find_tables, table_of
 from fleet.transpiler.updates import updates_of
+from fleet_paddle.imperative.creation import to_tensor
 from fleet_paddle.programs import nn
 
 
@@ -105,3 +108,14 @@ def test_a_program_of_either_spelling_trains() -> None:
         feed = {"x": values, "y": (values[:, :1] > 0).astype("int64")}
         losses = [exe.run(main, feed=feed, fetch_list=[cost])[0].item() for _ in range(50)]
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_layer_norm_of_a_tensor_is_torchs() -> None:
+    x = to_tensor(np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32), stop_gradient=False)
+    made = nn.layer_norm(x, begin_norm_axis=2, param_attr=Constant(2.0), bias_attr=Constant(0.5), act="relu")
+    expected = torch.relu(torch.nn.functional.layer_norm(x.detach(), (4,)) * 2 + 0.5)
+    assert torch.allclose(made.detach(), expected)
+    made.sum().backward()
+    assert x.grad is not None
+    plain = nn.layer_norm(x, scale=False, shift=False)
+    assert torch.allclose(plain.detach(), torch.nn.functional.layer_norm(x.detach(), (3, 4)))

@@ -10,7 +10,7 @@ import pytest
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.metrics import AUC
-from fleet_paddle.programs import metrics
+from fleet_paddle.programs import metrics, text_metrics
 
 PREDS, LABELS = np.array([[0.9], [0.8], [0.3], [0.6]]), np.array([[1], [0], [1], [1]])
 
@@ -68,3 +68,23 @@ def test_auc_is_that_of_fleet_metrics() -> None:
 def test_mistakes(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_chunks_are_counted_over_batches() -> None:
+    chunks = text_metrics.ChunkEvaluator()
+    assert chunks.eval() == (0.0, 0.0, 0.0)
+    chunks.update(np.array([4]), np.array([5]), np.array([2]))
+    chunks.update(np.int64(4), 5, 2)
+    np.testing.assert_allclose(chunks.eval(), [0.5, 0.4, 2 * 0.5 * 0.4 / 0.9])
+    assert chunks.get_config()["states"]["num_label_chunks"] == 10
+    chunks.reset()
+    assert chunks.num_correct_chunks == 0
+
+
+def test_edit_distances_are_averaged_over_texts() -> None:
+    distance = text_metrics.EditDistance("distance")
+    with pytest.raises(NotReadyError, match="distance has seen no batch"):
+        distance.eval()
+    distance.update(np.array([[0.0], [2.0], [1.0]]), np.array([3]))
+    distance.update(np.array([[0.0]]), 1)
+    assert distance.eval() == (0.75, 0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -198,3 +199,24 @@ def test_a_layer_of_tensors_refuses_variables_and_the_other_way_round() -> None:
             of_tensors(static.data("x", [None, 5, 3]))
         with pytest.raises(UsageError, match="GRU was made for programs, after enable_static"):
             nn.GRU(3, 4)(tensor)
+
+
+def test_an_inference_model_has_them_and_json_reads_back(tmp_path: Path) -> None:
+    mode.enable_static()
+    with building() as built:
+        x, n = static.data("x", [None, 5, 3]), static.data("n", [1], "int64")
+        made, _ = nn.LSTM(3, 4, 2, dropout=0.3)(x)
+        out = imperative.reshape(made[:, ::-1][..., None], [0, n, -1])
+        static.append_backward(imperative.mean(out))
+    text = built.main.to_json()
+    assert Program.from_json(text).to_json() == text
+    built.start()
+    exe, feed = static.Executor(static.CPUPlace()), {"x": X, "n": np.array([10])}
+    (wanted,) = exe.run(built.main.clone(for_test=True), feed, [out], scope=built.scope)
+    with static.scope_guard(built.scope):
+        static.io.save_inference_model(str(tmp_path), ["x", "n"], [out], exe, main_program=built.main)
+    with static.scope_guard(static.Scope()):
+        program, _, fetches = static.io.load_inference_model(str(tmp_path), exe)
+        (found,) = exe.run(program, feed, fetches)
+    assert found.shape == (2, 10, 2)
+    np.testing.assert_array_equal(found, wanted)

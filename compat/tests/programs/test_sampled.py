@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional
 
 from fleet import static
-from fleet.errors import NotSupportedError, UsageError
+from fleet.errors import UsageError
 from fleet.static.layers.io import fed
 from fleet.static.layers.table import mean
 from fleet_paddle.programs.layers import sampled
@@ -155,8 +155,6 @@ def test_bad_arguments() -> None:
             sampled.sampled_softmax_with_cross_entropy(x, label, 5)
         with pytest.raises(UsageError, match="is_custom needs path_table and path_code"):
             sampled.hsigmoid(x, label, 7, is_custom=True)
-        with pytest.raises(NotSupportedError, match="is_sparse must be False"):
-            sampled.hsigmoid(x, label, 7, is_sparse=True)
 
 
 @pytest.mark.parametrize("label", [-1, 7])

@@ -6,6 +6,8 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from fleet.errors import UsageTypeError
 from fleet.static import methods
 from fleet.static.appending import Appender
@@ -16,6 +18,8 @@ from fleet.static.subscript import is_plain, subscript
 if TYPE_CHECKING:
     from fleet.static.variable import Variable
 
+
+_NUMBERS = (int, float, np.number)
 
 Sign = Callable[["Signs", Any], "Variable"]
 
@@ -58,6 +62,16 @@ class Signs:
     __le__ = _sign("less_equal")
     __gt__ = _sign("greater_than")
     __ge__ = _sign("greater_equal")
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> Any:
+        """Compares with a number, value by value; two variables are equal if they are one, as lists ask it."""
+        return combine(self, other, "equal") if isinstance(other, _NUMBERS) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        """What `==` says, the other way round."""
+        return combine(self, other, "not_equal") if isinstance(other, _NUMBERS) else NotImplemented
 
     def __neg__(self) -> Variable:
         return combine(self, -1.0, "elementwise_mul")

@@ -75,6 +75,7 @@ def _like(usual: Any) -> st.SearchStrategy[Any]:
         int: st.integers(),
         float: number,
         str: st.text(max_size=6) | dtype,
+        type(None): st.none(),
     }
     return st.just(usual) | kinds[type(usual)]
 

@@ -138,3 +138,23 @@ def test_a_pruned_run_leaves_statistics_and_counters(built: Any) -> None:
     assert found.shape == (3, 2)
     assert float(now) == pytest.approx(0.1), "as in the last step"
     assert [name for name, tensor in built.scope.tensors.items() if not torch.equal(before[name], tensor)] == []
+
+
+def test_smaller_whole_numbers_are_taken_for_larger_ones() -> None:
+    tensor = static.Scope().var("x").get_tensor()
+    tensor.set(np.zeros(2, np.int64))
+    tensor.set(np.array([1, 2], np.int32))
+    assert (np.array(tensor).tolist(), str(np.array(tensor).dtype)) == ([1, 2], "int64")
+    with pytest.raises(UsageError, match=r"variable 'x' is int64\[2\], got float32\[2\]"):
+        tensor.set(np.zeros(2, np.float32))
+
+
+def test_a_sum_may_be_written_over_what_was_added_to() -> None:
+    with building() as built:
+        x, total = fed("x", [-1]), layers.create_global_var([1], 10.0, "float32", persistable=True, name="total")
+        block = built.main.global_block()
+        block.append_op("elementwise_add", {"X": total, "Y": layers.reduce_sum(x)}, {"Out": total})
+        twice = total * 2.0
+    built.start()
+    assert [built.run({"x": np.array([1, 2], np.float32)}, twice)[0].item() for _ in range(2)] == [26.0, 32.0]
+    assert built["total"].tolist() == [16.0]

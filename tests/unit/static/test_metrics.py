@@ -128,3 +128,17 @@ def test_auc_refuses_what_it_cannot_measure() -> None:
     built.start()
     with pytest.raises(UsageError, match=r"'x' must lie in \[0, 1\], got -3 to 3; apply softmax or sigmoid"):
         built.run({"x": np.array([[-3.0], [3.0]], np.float32), "label": np.array([[1], [0]])}, total)
+
+
+def test_labels_of_auc_may_be_a_column_or_a_row() -> None:
+    x = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], np.float32)
+    found = []
+    for shape in ([-1], [-1, 1]):
+        with building() as built:
+            area = layers.auc(fed("x", [-1, 2]), fed("label", shape, "int64"))[0]
+        built.start()
+        label = np.array([0, 1, 1]).reshape(shape)
+        found.append(built.run({"x": x, "label": label}, area)[0].item())
+    assert found == [1.0, 1.0]
+    with building(), pytest.raises(UsageError, match=r"Label 'label' must have shape \[-1, 1\], got \[-1, 2\]"):
+        layers.auc(fed("x", [-1, 2]), fed("label", [-1, 2], "int64"))

@@ -136,3 +136,16 @@ def test_products_need_variables_on_both_sides() -> None:
             x @ 2.0  # type: ignore[operator]
         with pytest.raises(UsageTypeError, match="cast: x must be a Variable, got int"):
             layers.cast(3, "int64")  # type: ignore[arg-type]
+
+
+def test_numbers_are_compared_value_by_value_and_variables_by_what_they_are() -> None:
+    with building() as built:
+        x, y = fed("x", [-1], "int64"), fed("y", [-1], "int64")
+        outs = [x == 2, x != 2, x != np.int64(0)]
+        assert [one.dtype for one in outs] == ["bool"] * 3
+        assert x != y
+        assert x in (y, x)
+        assert x not in (y, None)
+        assert len({x, y}) == 2
+    found = built.run({"x": np.array([0, 2])}, *outs)
+    assert [one.tolist() for one in found] == [[False, True], [True, False], [False, True]]

@@ -94,6 +94,8 @@ def _dictionary(path: Path | None, lang: str, size: int) -> dict[str, int]:
     place = _LANGUAGES.index(lang)
     counts = count(pair[place] for pair in _pairs(path, "train"))
     words = sorted(counts, key=lambda word: (-counts[word], word))
+    if path is None:  # as large as it is asked for: a model that has not learned yet says words that never occur
+        words += [f"{lang}{number}" for number in range(size - len(words))]
     return {word: number for number, word in enumerate([*_MARKS, *words[: size - len(_MARKS)]])}
 
 

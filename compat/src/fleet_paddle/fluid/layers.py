@@ -20,7 +20,8 @@ from fleet.static.variable import Variable
 from fleet_paddle import mode
 from fleet_paddle.fluid import making, shortcuts
 from fleet_paddle.fluid.traced import Traced
-from fleet_paddle.programs import composed, nets
+from fleet_paddle.past import with_past
+from fleet_paddle.programs import composed, nets, sized
 from fleet_paddle.programs import layers as more
 
 REMEDIES = {
@@ -61,9 +62,11 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     found = next((vars(home)[name] for home in _HOMES if name in vars(home)), None)
+    if found is not None and name in sized.FIRST:
+        found = sized.taking(found, sized.FIRST[name])
     if found is None and name not in making.FUNCTIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = found if isinstance(found, type) else _either(name, found)
+    value = found if isinstance(found, type) else with_past(name, _either(name, found))
     globals()[name] = value
     return value
 

@@ -164,6 +164,8 @@ def _is_foreign(folder: Path, wanted: Sequence[Variable], filename: str | None) 
 
 
 def _tensors(folder: Path, wanted: Sequence[Variable], filename: str | None) -> dict[str, torch.Tensor]:
+    if not wanted:
+        return {}  # and then PaddlePaddle writes no file
     if filename is not None:
         path = folder / filename
         found = read_all(path, [var.name for var in wanted])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import CheckpointError, FleetError
+from fleet.static import names
 from fleet.static.block import Block
 from fleet.static.notes import INFERENCE_NOTE
 from fleet.static.program import Program
@@ -18,6 +19,7 @@ from fleet.static.registry import Definition, definition
 from fleet.static.variable import Parameter, Variable
 from fleet.static.verify import verify
 from fleet_paddle.foreign.messages import DTYPES, TENSOR, VALUES, message
+from fleet_paddle.foreign.spelled import RENAMED, respelled
 
 _SILENT = """
 op_role op_role_var op_namescope op_callstack op_device with_quant_attr use_cudnn use_mkldnn mkldnn_data_type
@@ -25,20 +27,10 @@ use_quantizer is_test trainable_statistics data_layout exhaustive_search workspa
 fuse_relu_before_depthwise_conv use_addto Scale_in Scale_out Scale_in_eltwise Scale_weights Scale_x Scale_y
 force_fp32_output fuse_residual_connection fuse_activation fuse_alpha fuse_beta fuse_with_relu fuse_brelu
 fuse_brelu_threshold use_calc_stream is_distributed remote_prefetch trainer_id slot height_sections epmap
-table_names entry_config entry grad_inplace
+table_names entry_config entry grad_inplace force_cpu place_type
 """
 SILENT = frozenset(_SILENT.split())
 """Attributes that choose between ways to the same result, or that only training looks at."""
-
-RENAMED: dict[str, tuple[str, dict[str, str]]] = {
-    "reshape2": ("reshape", {}),
-    "transpose2": ("transpose", {}),
-    "squeeze2": ("squeeze", {}),
-    "unsqueeze2": ("unsqueeze", {}),
-    "flatten2": ("flatten", {}),
-    "matmul_v2": ("matmul", {"trans_x": "transpose_X", "trans_y": "transpose_Y"}),
-}
-"""Operators, and their attributes, that have another name here."""
 
 _DTYPE_ATTRS = ("dtype", "in_dtype", "out_dtype")
 _FRAMEWORK = ("feed", "fetch")
@@ -64,10 +56,12 @@ def read_program(path: Path) -> tuple[Program, list[str], list[str]]:
         )
     try:
         return _program(described.blocks[0], path)
+    except CheckpointError:
+        raise
     except FleetError as error:
-        if isinstance(error, CheckpointError):
-            raise
         raise CheckpointError(f"{path} does not fit the operators here: {error}") from None
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # names that are no text, and the like
+        raise _damaged(path, " ".join(str(error).split())[:120]) from None
 
 
 def _damaged(path: Path, why: str) -> CheckpointError:
@@ -75,7 +69,9 @@ def _damaged(path: Path, why: str) -> CheckpointError:
 
 
 def _program(block: Any, path: Path) -> tuple[Program, list[str], list[str]]:
-    unknown = sorted({op.type for op in block.ops if op.type not in _FRAMEWORK and not _is_known(_own(op.type)[0])})
+    unknown = sorted(
+        {op.type for op in block.ops if op.type not in _FRAMEWORK and not _is_known(RENAMED.get(op.type, op.type))}
+    )
     if unknown:
         raise CheckpointError(
             f"{path} has operators that are not known here: {', '.join(unknown)}; build the program with layers and "
@@ -141,13 +137,8 @@ def _variable(block: Block, var: Any, feeds: list[str], path: Path) -> Variable:
     )
 
 
-def _own(type: str) -> tuple[str, dict[str, str]]:
-    """What an operator is called here, and its attributes that are called otherwise."""
-    return RENAMED.get(type, (type, {}))
-
-
 def _add(block: Block, op: Any, path: Path) -> None:
-    type, renamed = _own(op.type)
+    type, given = respelled(op.type, {attr.name: _value(attr) for attr in op.attrs})
     known = definition(type)
     inputs, outputs = (
         {slot.parameter: list(slot.arguments) for slot in slots if slot.arguments} for slots in (op.inputs, op.outputs)
@@ -156,18 +147,20 @@ def _add(block: Block, op: Any, path: Path) -> None:
         if slot not in known.input_slots:
             raise CheckpointError(f"{path}: {op.type} reads {slot}, which it does not know here; {_REBUILD}")
     attrs = {}
-    for attr in op.attrs:
-        value, name = _value(attr), renamed.get(attr.name, attr.name)
+    for name, value in given.items():
         if name in known.attrs:
             attrs[name] = _converted(type, name, value)
-        elif name not in SILENT and value not in (False, 0, "", [], -1):
+        elif name not in SILENT and value not in (False, 0, "", -1):
             raise CheckpointError(
                 f"{path}: {op.type} has {name} = {str(value)[:40]}, which it does not know here; {_REBUILD}"
             )
     if "is_test" in known.attrs:
         attrs["is_test"] = True
-    written = {slot: names for slot, names in outputs.items() if _is_wanted(slot, names, known, block)}
-    for name in (name for names in written.values() for name in names):
+    written = {slot: several for slot, several in outputs.items() if _is_wanted(slot, several, known, block)}
+    for slot, mark in known.output_slots.items():
+        if mark == "" and slot not in written:  # an evaluation leaves it out, and a kernel here writes it
+            written[slot] = [names.generate(f"{type}.{slot}", block.has_var)]
+    for name in (name for several in written.values() for name in several):
         if not block.has_var(name):
             block.create_var(name, stop_gradient=True)
     block.append_op(type, _ordered(inputs, known.input_slots), _ordered(written, known.output_slots), attrs)

@@ -45,8 +45,9 @@ def computed(
 
     A slot that was left out is None, one of several variables a list. `wrt` are the slots that get a gradient, `outs`
     those whose gradient counts, all unless given. `values` are slots of whole numbers that decide about shapes: in the
-    tries they are full of 1, then of 2. `infer` finds shapes where a tensor without values cannot. The rest is what
-    `fleet.static.ops.making.computes` takes. A number is of shape [1], as everywhere in programs.
+    tries their variables are 1, 2, 3 and so on, then 2, 4, 6. `infer` finds shapes where a tensor without values
+    cannot. The rest is what `fleet.static.ops.making.computes` takes. A number is of shape [1], as everywhere in
+    programs.
     """
 
     def define(function: Kernel) -> Kernel:
@@ -135,9 +136,9 @@ class _Given:
         infer, slots = self.infer, self.several
         attrs = {name: infer.attr(name) for name in self.known.attrs}
         tensors = (
-            torch.full(_sizes(var, probe), value) if slot in self.values else _empty(var, probe)
+            torch.full(_sizes(var, probe), value * place) if slot in self.values else _empty(var, probe)
             for slot, several in slots.items()
-            for var in several
+            for place, var in enumerate(several, 1)
         )
         counts = [len(several) for several in slots.values()]
         try:

@@ -13,8 +13,10 @@ from fleet.static.variable import Variable
 from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.state import dtype_of
 from fleet_paddle.imperative.tensor import as_paddle
+from fleet_paddle.programs.sized import range_of
 from fleet_paddle.rows.function import function, maker
 from fleet_paddle.rows.operators import on_variables
+from fleet_paddle.variables import has_variable
 
 _CONSTANT = "shape, dtype=None, name"
 
@@ -37,6 +39,8 @@ def filled_like(x: Variable, value: float, dtype: Any = None) -> Variable:
 def _range(start: Any, end: Any, step: Any, dtype: Any, name: str | None) -> Variable:
     if end is None:
         start, end = 0, start
+    if has_variable((start, end, step)):
+        return range_of(start, end, step, dtype, name)
     are_whole = all(isinstance(one, int) for one in (start, end, step))
     return layers.range(start, end, step, dtype or ("int64" if are_whole else "float32"))
 

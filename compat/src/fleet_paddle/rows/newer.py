@@ -1,4 +1,4 @@
-"""Rows of functions that 2.1 and 2.2 added; on tensors alone."""
+"""Rows of functions that 2.1 and 2.2 added, on tensors alone; others have their operators in `programs.ops.newer`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,6 @@ T = torch.Tensor
 
 def _of_one(name: str, doc: str) -> Function:
     return function(f"{name}(x, name)", doc, getattr(torch, name), None)
-
-
-def _of_two(name: str, doc: str) -> Function:
-    return function(f"{name}(x, y, name)", doc, getattr(torch, name), None, num_operands=2)
 
 
 def _of_bits(name: str, doc: str) -> Function:
@@ -75,33 +71,8 @@ def _put(arr: T, indices: T, values: Any, axis: int, reduce: str) -> T:
     return torch.scatter_reduce(arr, axis, indices, given, _PUT[reduce])
 
 
-def _taken(arr: T, indices: T, axis: int) -> T:
-    sizes = [max(one, other) for one, other in zip(arr.shape, indices.shape, strict=True)]
-    sizes[axis] = indices.shape[axis]
-    wide = list(arr.shape)
-    wide = [size if place != axis % arr.dim() else wide[place] for place, size in enumerate(sizes)]
-    return torch.gather(arr.expand(wide), axis, indices.expand(sizes))
-
-
 FUNCTIONS = [
-    _of_one("acosh", "The inverse of `cosh`."),
-    _of_one("asinh", "The inverse of `sinh`."),
-    _of_one("atanh", "The inverse of `tanh`."),
     _of_one("angle", "The angle of a complex number; of a real one 0 or pi."),
-    _of_one("deg2rad", "Degrees as radians."),
-    _of_one("digamma", "The derivative of `lgamma`."),
-    _of_one("erfinv", "The inverse of `erf`."),
-    _of_one("expm1", "exp(x) - 1."),
-    _of_one("lgamma", "The logarithm of the gamma function."),
-    _of_one("neg", "-x."),
-    _of_one("rad2deg", "Radians as degrees."),
-    _of_one("trunc", "x without what is behind the point."),
-    _of_two("atan2", "The angle of the point (y, x)."),
-    _of_two("fmax", "The greater of two, or the one that is a number."),
-    _of_two("fmin", "The smaller of two, or the one that is a number."),
-    _of_two("gcd", "The greatest common divisor."),
-    _of_two("inner", "Products of the last dimensions, added up."),
-    _of_two("lcm", "The least common multiple."),
     _of_bits("bitwise_and", "Bits that both have."),
     _of_bits("bitwise_or", "Bits that either has."),
     _of_bits("bitwise_xor", "Bits that one of them has."),
@@ -113,13 +84,6 @@ FUNCTIONS = [
         None,
     ),
     function("cumprod(x, dim=None, dtype=None, name)", "Products of all elements up to each.", _products, None),
-    function("diagflat(x, offset=0, name)", "A matrix with these values on its diagonal.", torch.diagflat, None),
-    function(
-        "diagonal(x, offset=0, axis1=0, axis2=1, name)",
-        "The diagonal of two dimensions.",
-        torch.diagonal,
-        None,
-    ),
     function(
         "diff(x, n=1, axis=-1, prepend=None, append=None, name)",
         "Differences of neighbours, taken `n` times.",
@@ -155,13 +119,6 @@ FUNCTIONS = [
     function("moveaxis(x, source, destination, name)", "Dimensions at other places.", torch.movedim, None),
     function("multi_dot(x, name)", "The product of several matrices.", torch.linalg.multi_dot, None, takes_list=True),
     function(
-        "outer(x, y, name)",
-        "The product of each element of one with each of the other.",
-        lambda x, y: torch.outer(x.reshape(-1), y.reshape(-1)),
-        None,
-        num_operands=2,
-    ),
-    function(
         "put_along_axis(arr, indices, values, axis, reduce='assign')",
         "Values written, added or multiplied to places along a dimension.",
         _put,
@@ -189,7 +146,6 @@ FUNCTIONS = [
         None,
         num_operands=2,
     ),
-    function("take_along_axis(arr, indices, axis)", "Elements from places along a dimension.", _taken, None),
     function(
         "tensordot(x, y, axes=2, name)",
         "Products over some dimensions of both, added up.",
@@ -204,7 +160,6 @@ FUNCTIONS = [
         None,
         "CELU",
     ),
-    function("F.glu(x, axis=-1, name)", "One half of x times the sigmoid of the other.", F.glu, None),
     function(
         "F.gumbel_softmax(x, temperature=1.0, hard=False, axis=-1, name)",
         "A softmax of scores and noise: a drawn class, through which gradients flow.",

@@ -13,6 +13,7 @@ from fleet.static.registry import Calls, Definition
 from fleet.static.signs import combine
 from fleet.static.spelling import Spelling
 from fleet.static.variable import Variable
+from fleet_paddle.programs import sized
 from fleet_paddle.rows.function import Function
 
 
@@ -39,6 +40,8 @@ def _function(definition: Definition, calls: Calls, spelling: Spelling) -> Funct
     setting = tuple(one for one in spelling.parameters if not casts or one.name != "dtype")
     row = row_of(definition, calls, replace(spelling, parameters=setting))
     of_variables = _signed(row) if calls.is_sign else _added(row, spelling)
+    if not spelling.home and spelling.name in sized.SECOND:
+        of_variables = sized.taking(of_variables, sized.SECOND[spelling.name], spelling.names)
     is_plain = len(row.returns) == 1 and not any(mark == "*" for _, mark, _ in row.slots)
     gives = "X" if is_plain else "Any"
     takes_list = row.slots[0][1] == "*" if row.slots else False

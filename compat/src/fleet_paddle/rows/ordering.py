@@ -42,10 +42,12 @@ def _topk(x: torch.Tensor, k: Any, axis: int | None, largest: bool, is_sorted: b
     return tuple(torch.topk(x, int(k), -1 if axis is None else axis, largest, is_sorted))
 
 
-def _topk_of(x: Variable, k: int, axis: int | None, largest: bool, is_sorted: bool, name: str | None) -> Any:
-    if axis not in (None, -1, x.ndim - 1) or not largest:
-        attrs = {"k": int(k), "axis": -1 if axis is None else axis, "largest": bool(largest), "sorted": bool(is_sorted)}
-        return add("top_k_v2", {"X": x}, attrs, name)
+def _topk_of(x: Variable, k: Any, axis: int | None, largest: bool, is_sorted: bool, name: str | None) -> Any:
+    if axis not in (None, -1, x.ndim - 1) or not largest or isinstance(k, Variable):
+        number = k if isinstance(k, Variable) else None
+        how = {"axis": -1 if axis is None else axis, "largest": bool(largest), "sorted": bool(is_sorted)}
+        attrs = {"k": None if number is not None else int(k), **how}
+        return add("top_k_v2", {"X": x, "K": number}, attrs, name)
     return layers.topk(x, k, name)  # which are always sorted
 
 

@@ -14,10 +14,12 @@ from fleet.static.ops.shaping import in_shape, squeezed, unsqueezed
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.state import dtype_of
 from fleet_paddle.imperative.tensor import fresh
+from fleet_paddle.programs import sized
 from fleet_paddle.programs.computed import add
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.making import filled_like
 from fleet_paddle.rows.operators import on_variables
+from fleet_paddle.variables import has_variable
 
 _FLAT = "start_axis=0, stop_axis=-1, name"
 
@@ -59,6 +61,9 @@ def _flatten(x: Variable, start_axis: int, stop_axis: int, name: str | None) -> 
 
 
 def _tile(x: Variable, repeat_times: Any, name: str | None) -> Variable:
+    if has_variable([repeat_times, *(repeat_times if isinstance(repeat_times, list | tuple) else ())]):
+        made: Variable = sized.FIRST["expand"]({"x": x, "expand_times": repeat_times, "name": name})
+        return made
     times = list(repeat_times)
     missing = len(times) - x.ndim
     wide = layers.unsqueeze(x, list(range(missing))) if missing > 0 else x

@@ -13,6 +13,7 @@ from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.programs import composed
 from fleet_paddle.programs.layers.table import gather_tree, sequence_mask
 from fleet_paddle.programs.ops.beams import whole_ways
+from fleet_paddle.programs.sized import FIRST, taking
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.operators import on_variables
 from fleet_paddle.rows.window import plain
@@ -74,7 +75,7 @@ FUNCTIONS = [
         "F.sequence_mask(x, maxlen=None, dtype='int64', name)",
         "1 for the places before each length, 0 from there on, up to `maxlen` or the greatest length.",
         _mask,
-        sequence_mask,
+        taking(sequence_mask, FIRST["sequence_mask"]),
     ),
     function(
         "F.gather_tree(ids, parents)",

@@ -5,16 +5,17 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static.initializer": "Bilinear Constant Initializer MSRA Normal TruncatedNormal Uniform Xavier",
+        "fleet.static.initializer": "Bilinear Initializer MSRA Normal TruncatedNormal Xavier",
+        "fleet_paddle.fluid.initializer": "Constant Uniform",
     },
     renamed={
         "BilinearInitializer": "fleet.static.initializer:Bilinear",
-        "ConstantInitializer": "fleet.static.initializer:Constant",
+        "ConstantInitializer": "fleet_paddle.fluid.initializer:Constant",
         "MSRAInitializer": "fleet.static.initializer:MSRA",
         "NormalInitializer": "fleet.static.initializer:Normal",
         "NumpyArrayInitializer": "fleet.static.initializer:NumpyArray",
         "TruncatedNormalInitializer": "fleet.static.initializer:TruncatedNormal",
-        "UniformInitializer": "fleet.static.initializer:Uniform",
+        "UniformInitializer": "fleet_paddle.fluid.initializer:Uniform",
         "XavierInitializer": "fleet.static.initializer:Xavier",
     },
     refused={

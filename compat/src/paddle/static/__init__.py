@@ -8,18 +8,32 @@ alias(
         "fleet.static": "BuildStrategy CompiledProgram ExecutionStrategy ParallelExecutor Program Variable "
         "append_backward cpu_places cuda_places data default_main_program default_startup_program global_scope "
         "gradients name_scope program_guard save scope_guard",
-        "fleet.static.io": "set_program_state",
-        "fleet_paddle.foreign.loading": "load load_program_state",
+        "fleet.static.io": "save_vars set_program_state",
+        "fleet_paddle.foreign.loading": "load load_program_state load_vars",
         "fleet.static.moving_average": "ExponentialMovingAverage",
+        "fleet_paddle.programs.device": "device_guard",
         "fleet_paddle.programs.inference_files": "load_inference_model save_inference_model",
         "fleet_paddle.hapi.spec": "InputSpec",
         "fleet.static.layers": "Print accuracy auc create_global_var create_parameter",
     },
-    renamed={"Executor": "fleet_paddle.programs.scalars:ScalarExecutor"},
+    renamed={
+        "py_func": "fleet_paddle.fluid.layers:py_func",
+        "Executor": "fleet_paddle.programs.scalars:ScalarExecutor",
+    },
     parts="amp nn",
     refused={
         "WeightNormParamAttr": "use paddle.ParamAttr with a regularizer",
-        "device_guard": "a process has one device; start one worker for each with fleetrun",
-        "py_func": "register an operator in Python: fleet.static.registry.register",
+        **dict.fromkeys(
+            (
+                "deserialize_persistables",
+                "deserialize_program",
+                "load_from_file",
+                "normalize_program",
+                "save_to_file",
+                "serialize_persistables",
+                "serialize_program",
+            ),
+            "use save_inference_model and load_inference_model, or program.to_json() and Program.from_json()",
+        ),
     },
 )

@@ -49,7 +49,7 @@ class ScopeTensor:
     def set(self, value: Any, place: object = None) -> None:
         """Replace the value by a copy of `value`, which goes to `place`, or to where the variable is.
 
-        A variable that has a value keeps its shape and dtype: UsageError for others.
+        A variable that has a value keeps its shape and dtype: UsageError for others, except for smaller whole numbers.
         """
         from fleet.static.executor.place import device_of
 
@@ -59,6 +59,8 @@ class ScopeTensor:
             device = tensor.device if place is None else device_of(place)
             self._scope.tensors[self._name] = tensor.to(device, copy=True)
             return
+        if _is_whole(known.dtype) and _is_whole(tensor.dtype) and tensor.element_size() < known.element_size():
+            tensor = tensor.to(known.dtype)  # nothing is lost
         if known.shape != tensor.shape or known.dtype != tensor.dtype:
             raise UsageError(
                 f"variable {self._name!r} is {_form(known)}, got {_form(tensor)}; reshape or convert what you set, or "
@@ -96,6 +98,10 @@ class ScopeTensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return as_array(self.tensor, dtype, copy)
+
+
+def _is_whole(dtype: torch.dtype) -> bool:
+    return dtype in (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def _form(tensor: torch.Tensor) -> str:

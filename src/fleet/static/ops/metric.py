@@ -48,7 +48,7 @@ def _infer_auc(infer: Infer) -> None:
             f"Predict {predict.name!r} must have shape [n, 2], a softmax over two classes, or [n, 1], the "
             f"probability of class 1, got {list(predict.shape)}"
         )
-    if not may_equal(label.shape, (predict.shape[0], 1)):
+    if not may_equal(label.shape[:1], predict.shape[:1]) or label.shape[1:] not in ((), (1,)):
         raise infer.fail(f"Label {label.name!r} must have shape {[predict.shape[0], 1]}, got {list(label.shape)}")
     for slot in ("StatPos", "StatNeg"):
         stat = infer.var(slot)

@@ -49,11 +49,20 @@ class Adam(_AdamLike):
 
 
 class AdamW(_AdamLike):
-    """torch's AdamW: weights decay by themselves, not through the gradient."""
+    """torch's AdamW: weights decay by themselves, not through the gradient.
+
+    With `apply_decay_param_fun` only parameters do for whose name it is true.
+    """
 
     type = "adamw"
 
     weight_decay: float = setting(default=0.01, attr="coeff")
+    apply_decay_param_fun: Callable[[str], bool] | None = setting(default=None, check=_Function(), attr=None)
+
+    def attrs(self, parameter: Parameter) -> dict[str, Any]:
+        decays = self.apply_decay_param_fun
+        no_decay = {"coeff": 0.0} if decays is not None and not decays(parameter.name) else {}
+        return {**super().attrs(parameter), **no_decay}
 
 
 class Adamax(_AdamLike):

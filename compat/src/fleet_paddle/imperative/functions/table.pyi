@@ -565,7 +565,7 @@ def sum(x: X, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: 
 def t(input: X, name: str | None = None) -> X:
     """A matrix with rows as columns; a vector stays."""
 
-def take_along_axis(arr: X, indices: Any, axis: Any) -> X:
+def take_along_axis(arr: X, indices: X, axis: Any) -> X:
     """Elements from places along a dimension."""
 
 def tan(x: X, name: str | None = None) -> X:

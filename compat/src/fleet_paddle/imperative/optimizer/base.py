@@ -13,6 +13,7 @@ from fleet.errors import UsageTypeError
 from fleet.optim.closure import loss_of
 from fleet.optim.paddle_methods import PaddleMethods, apply_rate
 from fleet.static.clip import GradientClip
+from fleet_paddle.foreign.states import is_foreign, torch_state
 from fleet_paddle.imperative.optimizer import gradients, later
 from fleet_paddle.imperative.optimizer.dense_rows import DenseRows
 from fleet_paddle.imperative.optimizer.gradients import adam_rows
@@ -188,8 +189,12 @@ class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
         return made if self.scheduler is None else {**made, SCHEDULE: self.scheduler.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from there; a schedule, if there is one, does so too."""
-        super().load_state_dict(state_dict)
+        """Go on from there; a schedule, if there is one, does so too. What PaddlePaddle saved is taken as well."""
+        if is_foreign(state_dict):
+            made = torch_state(self.stands_for.__name__, self.param_groups, state_dict)
+            super().load_state_dict({"state": made, "param_groups": super().state_dict()["param_groups"]})
+        else:
+            super().load_state_dict(state_dict)
         if self.scheduler is not None and SCHEDULE in state_dict:
             self.scheduler.set_state_dict(state_dict[SCHEDULE])
 

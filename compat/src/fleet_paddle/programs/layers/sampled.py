@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.errors import NotSupportedError
 from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 
@@ -121,18 +120,17 @@ def hsigmoid(
     path_table: Variable | None = None,
     path_code: Variable | None = None,
     is_custom: bool = False,
-    is_sparse: bool = False,
+    is_sparse: bool = False,  # noqa: ARG001 - how a gradient is kept; the values are the same
 ) -> Variable:
     """The loss, [rows, 1], of the choices in a binary tree that lead to each row's label.
 
     The tree is a complete one with `num_classes` leaves, or with `is_custom` one of `num_classes` inner nodes:
     `path_table` has the nodes on the way to each row's label, filled up with -1, and `path_code` the choices there.
+    The gradient of the weight is dense, with `is_sparse` too.
     """
     layer = LayerBuilder("hierarchical_sigmoid", name)
     if is_custom != (path_table is not None) or is_custom != (path_code is not None):
         raise layer.error("is_custom needs path_table and path_code, and they need it")
-    if is_sparse:
-        raise NotSupportedError("hsigmoid: is_sparse must be False; the gradient of its weight is dense")
     nodes = num_classes if is_custom else num_classes - 1
     weight = layer.needed(param_attr, [nodes, layer.variable(input).shape[-1]], input.dtype)
     bias = layer.parameter(bias_attr, [nodes, 1], input.dtype, is_bias=True)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fleet.static import layers
 from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.variable import Variable
+
+_LAST = 2**31 - 1
+"""The end of anything."""
 
 __all__ = ["sequence_concat", "sequence_conv", "sequence_expand", "sequence_pad"]
 
@@ -44,12 +48,19 @@ def sequence_conv(
 
 
 def sequence_expand(x: Variable, y: Variable, ref_level: int = -1, name: str | None = None) -> Variable:
-    """Row i of `x` as often as row i of the ragged `y` has values."""
+    """Row i of `x` as often as row i of the ragged `y` has values; or, by groups of rows, as group i has rows.
+
+    `ref_level` counts the levels of `y` from the outermost; -1 is that of its rows.
+    """
     layer = LayerBuilder("sequence_expand", name)
     offsets = offsets_of(layer, y, "y")
-    if ref_level not in (-1, 0):
-        raise layer.error(f"ref_level must be -1 or 0, got {ref_level}; there is one level of rows")
+    levels = layer.block.levels_of(y)[::-1]
+    if not -1 <= ref_level < len(levels):
+        raise layer.error(f"ref_level must be from -1 to {len(levels) - 1}, the levels of {y.name!r}, got {ref_level}")
     inputs: dict[str, Any] = {"X": layer.variable(x, "x"), "Y": y, "Offsets": offsets}
+    if ref_level == 0 and len(levels) == 2:
+        inputs["Y"] = layers.slice(offsets, axes=[0], starts=[1], ends=[_LAST])  # one for each row
+        inputs["Offsets"] = layer.block.var(levels[0])
     if x.lod is None:
         return layer.apply("sequence_expand", inputs, dtype=x.dtype)
     out = layer.temporary(x.dtype)

@@ -11,8 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.static import layers
+from fleet.static.initializer import Constant
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.functions import table
+from fleet_paddle.imperative.nn import functional
+from fleet_paddle.imperative.nn.parameter import make
+from fleet_paddle.imperative.tensor import Tensor
+from fleet_paddle.past import with_past
 from fleet_paddle.programs import layers as more
 from fleet_paddle.programs.nn.spelling import both_spellings, renamed
 
@@ -37,6 +42,32 @@ def prelu(
     return layers.transpose(layers.prelu(first, mode, param_attr, name), [0, *range(2, x.ndim), 1])
 
 
+@both_spellings
+def layer_norm(
+    input: Any,
+    scale: bool = True,
+    shift: bool = True,
+    begin_norm_axis: int = 1,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    act: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """Each example with mean 0 and variance 1; see `fleet.static.layers.layer_norm`.
+
+    Of a tensor it is the same with a scale and a bias that are made for this call, and so are never trained: that is
+    what 2.x does outside of programs. `nn.LayerNorm` has some to train.
+    """
+    if isinstance(input, Tensor):
+        sizes = list(input.shape)[begin_norm_axis:]
+        weight = make(sizes, param_attr, default=Constant(1.0)) if scale else None
+        bias = make(sizes, bias_attr, is_bias=True) if shift else None
+        made = functional.layer_norm(input, sizes, weight, bias, epsilon)
+        return made if act is None else getattr(functional, act)(made)
+    return layers.layer_norm(input, scale, shift, begin_norm_axis, epsilon, param_attr, bias_attr, act, name)
+
+
 _SAME = [
     "accuracy",
     "auc",
@@ -56,7 +87,6 @@ _SAME = [
     "dropout",
     "group_norm",
     "instance_norm",
-    "layer_norm",
     "nce",
     "pool2d",
     "py_func",
@@ -89,7 +119,9 @@ _SAME = [
 ]
 """Layers that have the name they have there."""
 
-globals().update({name: both_spellings(getattr(layers if name in layers.__all__ else more, name)) for name in _SAME})
+globals().update(
+    {name: with_past(name, both_spellings(getattr(layers if name in layers.__all__ else more, name))) for name in _SAME}
+)
 
 embedding = both_spellings(layers.embedding_v2)
 """Rows for ids: always shaped as the ids, and [width]; a last size of 1 stays."""
@@ -102,7 +134,7 @@ _CLOSEST = {
 }
 """What is known elsewhere and not built here, and what comes closest."""
 
-__all__ = sorted([*_SAME, "embedding", "fc", "mean", "prelu"])
+__all__ = sorted([*_SAME, "embedding", "fc", "layer_norm", "mean", "prelu"])
 
 
 def __getattr__(name: str) -> Any:

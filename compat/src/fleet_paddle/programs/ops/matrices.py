@@ -96,3 +96,9 @@ def _flatten(x: T, start_axis: int, stop_axis: int) -> T:
 def _meshgrid(several: list[T]) -> Any:
     """Of several vectors the tensors of their values at every combination of places."""
     return tuple(one.clone() for one in torch.meshgrid(*several, indexing="ij"))
+
+
+@computed("einsum", attrs={"equation": ""}, inputs=("Operands*",), wrt=("Operands",))
+def _einsum(operands: list[T], equation: str) -> T:
+    """Products of elements, added up over letters that the result does not have."""
+    return torch.einsum(equation, *operands)

@@ -29,12 +29,15 @@ def _median(x: T, axis: int | None, keepdim: bool) -> T:
 @computed(
     "top_k_v2",
     attrs={"k": 1, "axis": -1, "largest": True, "sorted": True},
+    inputs=("X", "K?"),
     outputs=("Out", "Indices"),
     outs=("Out",),
+    values=("K",),
 )
-def _topk(x: T, k: int, axis: int, largest: bool, sorted: bool) -> Any:
+def _topk(x: T, number: T | None, k: int, axis: int, largest: bool, sorted: bool) -> Any:
     """The `k` greatest or least values along a dimension, and their places."""
-    return tuple(torch.topk(x, k, axis, largest, sorted))
+    count = k if number is None else int(number.reshape(-1)[0])
+    return tuple(torch.topk(x, count, axis, largest, sorted))
 
 
 def _infer_histogram(infer: Infer) -> None:

@@ -4,8 +4,13 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static.layers": "shuffle_batch", "fleet_paddle.programs.nn": "sparse_embedding"},
-    parts="layers mixed_precision reader",
+    {
+        "fleet.static.layers": "shuffle_batch",
+        "fleet_paddle.programs.decoders": "BeamSearchDecoder InitState StateCell TrainingDecoder",
+        "fleet_paddle.programs.stacked": "basic_gru basic_lstm",
+        "fleet_paddle.programs.nn": "sparse_embedding",
+    },
+    parts="decoder layers mixed_precision reader",
     refused={
         "memory_usage": "use torch.cuda.max_memory_allocated",
         "utils": "for files of HDFS use paddle.distributed.fleet.utils.HDFSClient",

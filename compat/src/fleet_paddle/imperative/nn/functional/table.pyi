@@ -146,7 +146,7 @@ def gelu(x: X, approximate: bool = False, name: str | None = None) -> X:
     """x times the probability that a standard normal variable is below x; `approximate` uses a tanh."""
 
 def glu(x: X, axis: Any = -1, name: str | None = None) -> X:
-    """One half of x times the sigmoid of the other."""
+    """One half times the sigmoid of the other half."""
 
 def grid_sample(x: X, grid: X, mode: str = 'bilinear', padding_mode: str = 'zeros', align_corners: bool = True, name: str | None = None) -> X:
     """The image at the places that the grid, [batch, height, width, 2], names, from -1 to 1."""

@@ -167,6 +167,16 @@ class LambdaDecay(Formula):
         return self.base_lr * self.lr_lambda(self.last_epoch)
 
 
+class MultiplicativeDecay(Formula):
+    """learning_rate times lr_lambda(1), lr_lambda(2), ... up to lr_lambda(step)."""
+
+    takes = f"learning_rate, lr_lambda, {_REST}"
+    lr_lambda: Callable[[int], float]
+
+    def get_lr(self) -> float:
+        return self.base_lr * math.prod(self.lr_lambda(number) for number in range(1, self.last_epoch + 1))
+
+
 class CosineAnnealingDecay(Formula):
     """From `learning_rate` to `eta_min` and back along a cosine, `T_max` steps each way."""
 

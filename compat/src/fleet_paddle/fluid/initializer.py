@@ -1,0 +1,33 @@
+"""Initialisers with arguments that only version 1.x had."""
+
+from __future__ import annotations
+
+from fleet.errors import NotSupportedError
+from fleet.static import initializer
+
+
+class Constant(initializer.Constant):
+    """Every element is `value`. Where it is filled first changes nothing, so `force_cpu` says nothing."""
+
+    def __init__(self, value: float = 0.0, force_cpu: bool = False) -> None:  # noqa: ARG002
+        super().__init__(value)
+
+
+class Uniform(initializer.Uniform):
+    """Uniformly distributed between `low` and `high`; values of its own for a diagonal are not built."""
+
+    def __init__(
+        self,
+        low: float = -1.0,
+        high: float = 1.0,
+        seed: int = 0,
+        diag_num: int = 0,
+        diag_step: int = 0,
+        diag_val: float = 1.0,
+    ) -> None:
+        if diag_num:
+            raise NotSupportedError(
+                f"Uniform: diag_num must be 0, got {diag_num} (diag_step={diag_step}, diag_val={diag_val}); give all "
+                "values: NumpyArrayInitializer(array)"
+            )
+        super().__init__(low, high, seed)

@@ -1,0 +1,5 @@
+"""Decoders of words, for training and for beam search."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet_paddle.programs.decoders": "*"}, parts="beam_search_decoder")

@@ -104,7 +104,7 @@ def opinions(folder: Path) -> None:
         _write(folder / name, ["[PAD]", "[UNK]", *words])
 
 
-def questions(folder: Path) -> None:
+def pairs_of_questions(folder: Path) -> None:
     """LCQMC: pairs of questions that ask the same where they have their words in common."""
     random = np.random.default_rng(4)
     words = np.array(_words(2))

@@ -7,16 +7,14 @@ alias(
     {
         "fleet_paddle.fluid.optimizer": "*",
         "fleet.static.moving_average": "ExponentialMovingAverage",
+        "fleet_paddle.programs.around": "GradientMergeOptimizer LookaheadOptimizer",
         "fleet_paddle.programs.model_average": "ModelAverage",
+        "fleet_paddle.programs.recomputing": "RecomputeOptimizer",
     },
     refused={
-        "Adadelta": "use RMSProp",
-        "AdadeltaOptimizer": "use RMSProp",
         "DGCMomentumOptimizer": "train a torch module with strategy.dgc = True",
         "Dpsgd": "use SGD",
         "DpsgdOptimizer": "use SGD",
-        "LookaheadOptimizer": "use Adam",
         "PipelineOptimizer": "start one worker for each device: fleetrun",
-        "RecomputeOptimizer": "train a torch module with strategy.recompute = True",
     },
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet.static import ops
 from fleet.static.registry import defined
 from fleet_paddle.programs.ops import (
+    adadelta,
     aligning,
     asserting,
     averages,
@@ -51,6 +52,7 @@ from fleet_paddle.programs.ops import (
 
 __all__ = [
     "OWN",
+    "adadelta",
     "aligning",
     "asserting",
     "averages",

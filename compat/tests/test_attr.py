@@ -20,8 +20,9 @@ def test_arguments_of_every_version() -> None:
     made = paddle.ParamAttr("w", None, 0.5, None, True, False, False)
     assert (made.name, made.learning_rate, made.do_model_average, made.need_clip) == ("w", 0.5, False, False)
     assert fluid.ParamAttr(name="w", gradient_clip=None).do_model_average
-    with pytest.raises(NotSupportedError, match=r"gradient_clip \(GradientClipByValue\) of a single parameter"):
-        fluid.ParamAttr(gradient_clip=fluid.clip.GradientClipByValue(1.0))
+    clipped = fluid.ParamAttr(gradient_clip=fluid.clip.GradientClipByValue(1.0))
+    with pytest.raises(NotSupportedError, match=r"gradient_clip \(GradientClipByValue\) is for programs"):
+        paddle.nn.Linear(2, 1, weight_attr=clipped)
 
 
 def test_what_layers_make_of_it() -> None:

@@ -156,6 +156,7 @@ def test_the_mode_decides_where_nothing_else_does() -> None:
 SAME = {
     "SGD": {"learning_rate": 0.1},
     "Momentum": {"learning_rate": 0.1, "use_nesterov": True},
+    "Adadelta": {"learning_rate": 0.1, "epsilon": 1e-3, "rho": 0.8, "weight_decay": 0.01},
     "Adagrad": {"learning_rate": 0.1},
     "Adam": {"learning_rate": 0.1, "weight_decay": 0.01},
     "AdamW": {"learning_rate": 0.1},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 from torch.utils.data import Dataset
 
+from fleet import static
 from fleet.errors import NotReadyError, UsageError
 from fleet_paddle.hapi.callbacks import Callback
+from fleet_paddle.hapi.spec import InputSpec
+from fleet_paddle.imperative import state
 
 paddle: Any = import_module("paddle")
 callbacks, nn = paddle.callbacks, paddle.nn
@@ -201,3 +205,45 @@ def test_summary_and_flops_of_lenet(capsys: pytest.CaptureFixture[str]) -> None:
     assert paddle.flops(lenet, [1, 1, 28, 28]) == 347560  # the figure of PaddlePaddle's own page
     spec = paddle.static.InputSpec([None, 1, 28, 28], "float32", "image")
     assert paddle.Model(lenet, spec).summary()["total_params"] == 61610
+
+
+@pytest.fixture
+def programs() -> Iterator[None]:
+    with (
+        state.guard(),
+        static.program_guard(static.Program(), static.Program()),
+        static.scope_guard(static.Scope()),
+        static.unique_name.guard(),
+    ):
+        paddle.enable_static()
+        yield
+
+
+@pytest.mark.usefixtures("programs")
+def test_programs_fit_as_tensors_do(tmp_path: Path) -> None:
+    first = {"weight": np.array([[0.1, 0.2], [0.3, -0.4]], np.float32), "bias": np.zeros(2, np.float32)}
+    found = []
+    for is_static in (True, False):
+        paddle.enable_static() if is_static else paddle.disable_static()
+        net = nn.Linear(2, 2)
+        specs = InputSpec([None, 2], "float32", "x"), InputSpec([None, 1], "int64", "label")
+        model = paddle.Model(net, *specs)
+        sgd = paddle.optimizer.SGD(0.1, parameters=model.parameters())
+        model.prepare(sgd, nn.CrossEntropyLoss(), paddle.metric.Accuracy())
+        net.set_state_dict(first)
+        model.fit(Classes(), batch_size=8, epochs=2, shuffle=False, verbose=0, save_dir=str(tmp_path / str(is_static)))
+        result = model.evaluate(Classes(), batch_size=8, verbose=0)
+        rows = model.predict(Classes(), batch_size=8, stack_outputs=True, verbose=0)[0]
+        found.append((result["loss"][0], result["acc"], rows))
+        if is_static:
+            net.set_state_dict(first)
+            model.load(str(tmp_path / "True" / "final"))
+            assert np.array_equal(model.predict(Classes(), batch_size=8, stack_outputs=True, verbose=0)[0], rows)
+    for one, other in zip(*found, strict=True):
+        assert np.allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.usefixtures("programs")
+def test_programs_need_to_know_what_they_are_fed() -> None:
+    with pytest.raises(UsageError, match=r"after enable_static\(\) give inputs and labels"):
+        paddle.Model(nn.Linear(2, 1)).prepare()

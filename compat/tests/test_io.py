@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -133,3 +134,19 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     version.show()
     assert capsys.readouterr().out.startswith("full_version: 2.0.0\ncommit: fleet-")
     assert version.mkl() in ("ON", "OFF")
+
+
+def test_a_batch_for_a_program_is_a_list_of_feeds_of_lod_tensors() -> None:
+    fluid: Any = importlib.import_module("paddle.fluid")
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        x, words = fluid.data("x", [None, 2]), fluid.data("words", [None, 1], "int64", lod_level=1)
+        total = fluid.layers.reduce_sum(x)
+        for made in (fluid.io.DataLoader.from_generator([x, words], 4), fluid.io.PyReader([x, words], 4)):
+            made.decorate_sample_list_generator(lambda: iter([[([1.0, 2.0], [3, 4]), ([5.0, 6.0], [7])]]))
+            (batch,) = made()
+            assert (type(batch), len(batch), sorted(batch[0])) == (list, 1, ["words", "x"])
+            assert all(isinstance(one, fluid.LoDTensor) for one in batch[0].values())
+            assert (batch[0]["x"].shape(), batch[0]["x"].lod(), batch[0]["words"].lod()) == ([2, 2], [], [[0, 2, 3]])
+            assert np.array(batch[0]["x"]).tolist() == [[1, 2], [5, 6]]
+            (found,) = fluid.Executor(fluid.CPUPlace()).run(feed=batch, fetch_list=[total])
+            assert float(found) == 14.0

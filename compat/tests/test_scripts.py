@@ -17,6 +17,7 @@ import pytest
 
 from fleet import static
 from fleet.net import Hold
+from fleet_paddle.dataset import original_files
 from fleet_paddle.imperative import state
 from support.jobs import Process, clean_environ, running
 
@@ -78,7 +79,10 @@ def finished(process: Process) -> str:
         ("copied_words", r"loss ([0-9.]+)"),
     ],
 )
-def test_a_script_of_one_process(name: str, pattern: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_script_of_one_process(
+    name: str, pattern: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(original_files, "_said", set())  # what other tests have been told
     runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name="__main__")
     said = capfd.readouterr()
     if pattern:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.errors import NotSupportedError
+from fleet.errors import UsageTypeError
 from fleet.static.attr import ParamAttr as Attr
+from fleet.static.clip import GradientClip, set_gradient_clip
 from fleet.static.initializer import Initializer
-from fleet.static.variable import Penalty
+from fleet.static.notes import leave_out_of_average
+from fleet.static.variable import Parameter, Penalty
 
 
 class ParamAttr(Attr):
     """Settings of one parameter.
 
-    `do_model_average` says whether `ModelAverage` looks at it, which is not built: without it, it says nothing.
+    `do_model_average` says whether a `ModelAverage` averages it; `gradient_clip` of 1.5 to 1.7 is a clip of its own, as
+    `set_gradient_clip` gives one, for parameters of programs.
     """
 
     def __init__(
@@ -26,15 +29,20 @@ class ParamAttr(Attr):
         do_model_average: bool = True,
         need_clip: bool = True,
         *,
-        gradient_clip: Any = None,
+        gradient_clip: GradientClip | None = None,
     ) -> None:
         super().__init__(name, initializer, learning_rate, regularizer, trainable, need_clip)
         self.do_model_average = do_model_average
-        if gradient_clip is not None:
-            raise NotSupportedError(
-                f"ParamAttr: gradient_clip ({type(gradient_clip).__name__}) of a single parameter is not built; use "
-                "fluid.clip.set_gradient_clip(clip, param_list=[...]) before minimize, or the optimizer's grad_clip"
-            )
+        if gradient_clip is not None and not isinstance(gradient_clip, GradientClip):
+            raise UsageTypeError(f"ParamAttr: gradient_clip must be a GradientClipBy..., got {gradient_clip!r}")
+        self.gradient_clip = gradient_clip
+
+    def taken(self, parameter: Parameter) -> None:
+        program = parameter.block.program
+        if not self.do_model_average:
+            leave_out_of_average(program.notes, parameter.name)
+        if self.gradient_clip is not None:
+            set_gradient_clip(self.gradient_clip, [parameter], program)
 
     @staticmethod
     def _to_attr(arg: Any) -> Any:

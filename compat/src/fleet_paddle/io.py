@@ -14,12 +14,12 @@ from torch.utils import data
 from fleet.errors import NotSupportedError
 from fleet.static.executor.place import device_of
 from fleet.static.reader import DataLoader as OfPrograms
-from fleet.static.reader import GeneratorLoader
 from fleet_paddle import mode
 from fleet_paddle.collating import default_collate_fn, default_convert_fn
 from fleet_paddle.generated import GeneratedTensors
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.tensor import as_paddle
+from fleet_paddle.program_loaders import GeneratorLoader
 from fleet_paddle.sampling import (
     BatchSampler,
     DistributedBatchSampler,

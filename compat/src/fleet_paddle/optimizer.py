@@ -16,6 +16,7 @@ from fleet.static.variable import Parameter, Penalty
 from fleet_paddle import mode
 from fleet_paddle.imperative import optimizer as of_tensors
 from fleet_paddle.imperative.optimizer import later
+from fleet_paddle.programs.adadelta import Adadelta as _Adadelta
 from fleet_paddle.rates import follow
 
 Decay = float | Penalty | None
@@ -29,7 +30,7 @@ class Either:
 
     def __init__(self, kind: str) -> None:
         self._of_tensors = getattr(of_tensors, kind)
-        self._of_programs = getattr(of_programs, kind)
+        self._of_programs = _class_of(kind)
         self.__name__, self.__doc__, self.__module__ = kind, self._of_tensors.__doc__, __name__
         spelled = Spelling.parse(f"{kind}({self._of_tensors.takes})")
         self.__wrapped__ = spelled.function(f"return make({kind!r}, locals())", {"make": _make}, self.__doc__, __name__)
@@ -54,10 +55,15 @@ def _make(kind: str, given: dict[str, Any]) -> Any:
         return getattr(of_tensors, kind)(**given)
     rate = given["learning_rate"]
     is_scheduled = isinstance(rate, of_tensors.lr.LRScheduler)
-    made = getattr(of_programs, kind)(**_for_programs(kind, given), learning_rate=rate() if is_scheduled else rate)
+    made = _class_of(kind)(**_for_programs(kind, given), learning_rate=rate() if is_scheduled else rate)
     if is_scheduled:
         follow(rate, made)
     return made
+
+
+def _class_of(kind: str) -> Any:
+    """The optimizer of programs: Fleet's, or Adadelta, which Fleet does not have."""
+    return _Adadelta if kind == "Adadelta" else getattr(of_programs, kind)
 
 
 def _means_programs(kind: str, parameters: list[Any] | None) -> bool:
@@ -94,6 +100,7 @@ def _penalty(kind: str, decay: Decay) -> Penalty | None:
 
 SGD: Any = Either("SGD")
 Momentum: Any = Either("Momentum")
+Adadelta: Any = Either("Adadelta")
 Adagrad: Any = Either("Adagrad")
 Adam: Any = Either("Adam")
 AdamW: Any = Either("AdamW")
@@ -101,4 +108,4 @@ Adamax: Any = Either("Adamax")
 RMSProp: Any = Either("RMSProp")
 Lamb: Any = Either("Lamb")
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum", "RMSProp"]
+__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum", "RMSProp"]

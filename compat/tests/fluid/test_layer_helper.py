@@ -64,8 +64,9 @@ def test_names_are_those_of_layers() -> None:
 
 def test_variables_that_last_and_are_filled_at_the_start() -> None:
     helper = LayerHelper("counter")
-    made = helper.create_or_get_global_variable("count", shape=[1], dtype="float32", persistable=True)
-    assert helper.create_or_get_global_variable("count") is made
+    made, is_new = helper.create_or_get_global_variable("count", shape=[1], dtype="float32", persistable=True)
+    assert is_new
+    assert helper.create_or_get_global_variable("count") == (made, False)
     helper.set_variable_initializer(made, fluid.initializer.Constant(3.0))
     helper.append_op(type="increment", inputs={"X": made}, outputs={"Out": made}, attrs={"step": 1.0})
     exe = fluid.Executor(fluid.CPUPlace())

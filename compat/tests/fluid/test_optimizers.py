@@ -48,6 +48,7 @@ PAIRS = {
     "Momentum": ({"momentum": 0.9, "use_nesterov": True}, torch.optim.SGD, {"momentum": 0.9, "nesterov": True}),
     "Adam": ({}, torch.optim.Adam, {}),
     "Adamax": ({}, torch.optim.Adamax, {}),
+    "Adadelta": ({"epsilon": 1e-3}, torch.optim.Adadelta, {"eps": 1e-3, "rho": 0.95, "lr": 1.0}),
     "Adagrad": ({"epsilon": 1e-10}, torch.optim.Adagrad, {"eps": 1e-10}),
 }
 
@@ -61,7 +62,7 @@ def test_updates_are_those_of_torch(kind: str) -> None:
     own = getattr(optimizer, kind)(
         learning_rate=0.1, parameter_list=layer.parameters(), regularization=L2Decay(0.01), grad_clip=clip, **more
     )
-    other = of_torch([weight, bias], lr=0.1, weight_decay=0.01, **settings)
+    other = of_torch([weight, bias], **{"lr": 0.1, "weight_decay": 0.01, **settings})
     for _ in range(3):
         step(layer, own)
         other.zero_grad()

@@ -305,6 +305,9 @@ def test_programs_made_by_hand(tmp_path: Path) -> None:
         path.write_bytes(wrong.SerializeToString())
         with pytest.raises(CheckpointError, match=says):
             read_program(path)
+    path.write_bytes(program("fancy_op").SerializeToString().replace(b"fancy_op", b"fan\xff\xfe_op"))
+    with pytest.raises(CheckpointError, match="__model__ is damaged, or no program"):
+        read_program(path)
     path.write_bytes(b"\xff\xff\xff")
     with pytest.raises(CheckpointError, match="it is no message of protobuf"):
         read_program(path)

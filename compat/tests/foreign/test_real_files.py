@@ -49,6 +49,7 @@ def test_an_optimizers_state_lists_and_tensors(tmp_path: Path) -> None:
     assert second["n"] == 3
     assert second["t"].tolist() == [0, 1, 2]
     assert imperative.load(DATA / "tensor.pdparams").tolist() == [1.5, 2.5]
+    assert imperative.load(DATA / "one_each" / "fc_0.w_0").shape == [14, 4]
     shutil.copy(DATA / "net_p2.pdparams", tmp_path / "both.pdparams")
     shutil.copy(DATA / "net.pdopt", tmp_path / "both.pdopt")
     parameters, optimizer = dygraph.load_dygraph(tmp_path / "both")

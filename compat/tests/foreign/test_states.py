@@ -73,3 +73,16 @@ def test_states_that_do_not_fit() -> None:
         by.set_state_dict({**state, "master_weights": {"w": 1}})
     by.set_state_dict({})  # nothing was trained there yet
     assert not by.state
+
+
+def test_adadelta_goes_on_from_a_state_of_paddlepaddles_names() -> None:
+    net = nn.Linear(3, 1, bias_attr=False)
+    first = net.weight.numpy().copy()
+    squares, steps = np.full((3, 1), 0.25, np.float32), np.full((3, 1), 0.04, np.float32)
+    state = {"linear_0.w_0__avg_squared_grad_0": squares, "linear_0.w_0__avg_squared_update_0": steps}
+    by = optimizer.Adadelta(epsilon=1e-3, rho=0.9, parameters=net.parameters())
+    by.set_state_dict(state)
+    (net.weight * 2.0).sum().backward()
+    by.step()
+    moved = 2 * np.sqrt((0.04 + 1e-3) / (0.9 * 0.25 + 0.1 * 4 + 1e-3))
+    np.testing.assert_allclose(first - net.weight.numpy(), moved, rtol=1e-5)

@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static.initializer import Initializer
-from fleet.static.variable import Penalty
+from fleet.static.variable import Parameter, Penalty
 
 
 class ParamAttr:
@@ -33,6 +33,9 @@ class ParamAttr:
         self.regularizer = regularizer
         self.trainable = trainable
         self.need_clip = need_clip
+
+    def taken(self, parameter: Parameter) -> None:
+        """A layer of a program has made this parameter, or shares it: for kinds of settings that have more to say."""
 
     @staticmethod
     def of(given: Any) -> ParamAttr | None:

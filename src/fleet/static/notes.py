@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+AVERAGE_NOTE = "not_averaged"
+"""The parameters that an average of all leaves out."""
+
 CLIP_NOTE = "gradient_clip"
 """What `set_gradient_clip` leaves: parameter to the record of its clip, until `minimize`."""
 
@@ -28,6 +31,11 @@ TRAFFIC_NOTE = "traffic"
 
 OF_EVALUATION = (SERVERS_NOTE, TRAFFIC_NOTE, MEMORY_NOTE)
 """What evaluation needs as well: where the rows of lookups are, and when values are let go."""
+
+
+def leave_out_of_average(notes: dict[str, Any], *parameters: str) -> None:
+    """Note that an average of all parameters leaves these as they are."""
+    notes[AVERAGE_NOTE] = sorted({*notes.get(AVERAGE_NOTE, ()), *parameters})
 
 
 def trainers_of(notes: Mapping[str, Any]) -> tuple[int, int]:

@@ -210,6 +210,15 @@ def test_rows_that_cannot_be_cut() -> None:
         create_lod_tensor(ROWS, [[1], [1], [3]])
 
 
+def test_one_number_is_fed_to_a_variable_of_one_value() -> None:
+    with building() as built:
+        out = layers.scale(fed("x", [-1, 1]), 2.0)
+        wide = layers.scale(fed("y", [-1, 3]), 2.0)
+    assert [built.run({"x": one}, out)[0].tolist() for one in (1.5, np.float32(1.5))] == [[[3.0]]] * 2
+    with pytest.raises(UsageError, match=r"feed 'y' must have shape \[-1, 3\], got \[\]"):
+        built.run({"y": 1.5}, wide)
+
+
 def test_rows_in_groups_come_back_as_they_were_fed() -> None:
     with building() as built:
         x = fed("x", [-1, 1], lod_level=2)

@@ -147,3 +147,14 @@ def test_smaller_whole_numbers_are_taken_for_larger_ones() -> None:
     assert (np.array(tensor).tolist(), str(np.array(tensor).dtype)) == ([1, 2], "int64")
     with pytest.raises(UsageError, match=r"variable 'x' is int64\[2\], got float32\[2\]"):
         tensor.set(np.zeros(2, np.float32))
+
+
+def test_a_sum_may_be_written_over_what_was_added_to() -> None:
+    with building() as built:
+        x, total = fed("x", [-1]), layers.create_global_var([1], 10.0, "float32", persistable=True, name="total")
+        block = built.main.global_block()
+        block.append_op("elementwise_add", {"X": total, "Y": layers.reduce_sum(x)}, {"Out": total})
+        twice = total * 2.0
+    built.start()
+    assert [built.run({"x": np.array([1, 2], np.float32)}, twice)[0].item() for _ in range(2)] == [26.0, 32.0]
+    assert built["total"].tolist() == [16.0]

@@ -121,10 +121,12 @@ class LayerHelper:
         """A variable of block 0."""
         return self.main_program.global_block().create_var(persistable=persistable, **kwargs)
 
-    def create_or_get_global_variable(self, name: str, **kwargs: Any) -> Variable:
-        """The variable of that name, made if there is none."""
+    def create_or_get_global_variable(self, name: str, **kwargs: Any) -> tuple[Variable, bool]:
+        """(the variable of that name, whether it had to be made)."""
         block = self.main_program.global_block()
-        return block.var(name) if block.has_var(name) else self.create_global_variable(name=name, **kwargs)
+        if block.has_var(name):
+            return block.var(name), False
+        return self.create_global_variable(name=name, **kwargs), True
 
     def set_variable_initializer(self, var: Variable, initializer: Initializer) -> Variable:
         """Let the startup program fill a variable that lasts."""

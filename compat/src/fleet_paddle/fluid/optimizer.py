@@ -23,6 +23,7 @@ from fleet_paddle.fluid.rates import LearningRateDecay
 from fleet_paddle.fluid.updates import Pairs, Updates, with_gradients
 from fleet_paddle.imperative.optimizer.gradients import drop
 from fleet_paddle.imperative.optimizer.lr import LRScheduler
+from fleet_paddle.programs import adadelta
 from fleet_paddle.rates import follow
 
 SCHEDULE = "LR_Scheduler"
@@ -192,7 +193,8 @@ def _without_tensors(
     return tuple(left), named, found
 
 
-__all__ = list(of_programs.__all__)
+_OWN = {"Adadelta": adadelta.Adadelta, "AdadeltaOptimizer": adadelta.Adadelta}
+__all__ = [*of_programs.__all__, *_OWN]
 
 _made: dict[type, type] = {of_programs.Optimizer: of_programs.Optimizer}
 
@@ -200,7 +202,7 @@ _made: dict[type, type] = {of_programs.Optimizer: of_programs.Optimizer}
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    kind = getattr(of_programs, name)
+    kind = _OWN.get(name) or getattr(of_programs, name)
     if kind not in _made:
         arguments = list(inspect.signature(kind.__init__).parameters.values())[1:]
         own = {"__doc__": kind.__doc__, "__module__": __name__, "__signature__": inspect.Signature(arguments)}

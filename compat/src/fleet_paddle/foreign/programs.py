@@ -56,10 +56,12 @@ def read_program(path: Path) -> tuple[Program, list[str], list[str]]:
         )
     try:
         return _program(described.blocks[0], path)
+    except CheckpointError:
+        raise
     except FleetError as error:
-        if isinstance(error, CheckpointError):
-            raise
         raise CheckpointError(f"{path} does not fit the operators here: {error}") from None
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # names that are no text, and the like
+        raise _damaged(path, " ".join(str(error).split())[:120]) from None
 
 
 def _damaged(path: Path, why: str) -> CheckpointError:

@@ -27,11 +27,14 @@ _WORDS: dict[str, dict[str, str]] = {
     "Lamb": {"moment1": "exp_avg", "moment2": "exp_avg_sq"},
     "Adamax": {"moment": "exp_avg", "inf_norm": "exp_inf"},
     "Adagrad": {"moment": "sum"},
+    "Adadelta": {"_avg_squared_grad": "square_avg", "_avg_squared_update": "acc_delta"},
 }
 """torch's class -> what PaddlePaddle calls an accumulator -> what torch does."""
 
 _COUNTED = ("Adam", "AdamW", "Lamb", "Adamax")
-_FORM = re.compile(r"(.+)_(moment1|moment2|moment|velocity|inf_norm|beta1_pow_acc|beta2_pow_acc)_\d+")
+_FORM = re.compile(
+    r"(.+)_(moment1|moment2|moment|velocity|inf_norm|beta1_pow_acc|beta2_pow_acc|_avg_squared_(?:grad|update))_\d+"
+)
 
 
 def is_foreign(state: Mapping[str, Any]) -> bool:
@@ -87,8 +90,8 @@ def _state(
                 f"{list(parameter.shape)}; load it into the optimizer of the same model"
             )
         made[own] = tensor
-    if kind == "Adagrad":
-        made["step"] = torch.tensor(0.0)  # counts for a decay of the rate, which there is none of
+    if kind in ("Adagrad", "Adadelta"):
+        made["step"] = torch.tensor(0.0)  # counts for a decay of the rate, which there is none of, or for nothing
     if kind in _COUNTED:
         power = float(np.asarray(values.get("beta1_pow_acc", np.ones(1))).ravel()[0])
         made["step"] = torch.tensor(_steps(power, float(group["betas"][0]), name))

@@ -5,6 +5,7 @@
     model.fit(train_dataset, eval_dataset, batch_size=64, epochs=2)
 
 Started by fleetrun with several workers, each trains on its part of a dataset, and gradients come out as the mean.
+After `enable_static()` the same is done by programs (`hapi.programs`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from fleet_paddle import mode
 from fleet_paddle.hapi.batches import Batches, tensors
 from fleet_paddle.hapi.callbacks import CallbackList, Logs
 from fleet_paddle.hapi.loading import flat, loader_of, samples_of, size_of, steps_of
+from fleet_paddle.hapi.programs import ProgramBatches
 from fleet_paddle.hapi.progress import ProgBarLogger
 from fleet_paddle.hapi.spec import InputSpec
 from fleet_paddle.hapi.standard import LRScheduler, ModelCheckpoint
@@ -44,8 +46,6 @@ class Model:
     """
 
     def __init__(self, network: torch.nn.Module, inputs: Specs = None, labels: Specs = None) -> None:
-        if mode.is_static():
-            raise NotSupportedError("Model trains tensors; leave paddle.enable_static() out, or write the program")
         self.network = network
         self.mode = "train"
         self.stop_training = False
@@ -54,7 +54,7 @@ class Model:
         self._optimizer: Any = None
         self._loss: Any = None
         self._metrics: list[Metric] = []
-        self._batches: Batches | None = None
+        self._batches: Batches | ProgramBatches | None = None
 
     def prepare(self, optimizer: Any = None, loss: Any = None, metrics: Any = None, amp_configs: Any = None) -> None:
         """What trains it, what is to become small, and what is measured; `amp_configs` is a level, 'O1', or a dict."""
@@ -65,6 +65,11 @@ class Model:
             if not isinstance(one, Metric):
                 raise UsageTypeError(f"Model.prepare: metrics must be of paddle.metric, got {type(one).__name__}")
         self._optimizer, self._loss, self._metrics = optimizer, loss, several
+        if mode.is_static():
+            if amp_configs is not None:
+                raise NotSupportedError("Model.prepare: amp_configs is for tensors; leave it out after enable_static()")
+            self._batches = ProgramBatches(self.network, optimizer, loss, several, self._inputs, self._labels)
+            return
         trained = DataParallel(self.network) if get_world_size() > 1 else self.network
         self._batches = Batches(trained, optimizer, loss, several, amp_configs)
 
@@ -180,6 +185,11 @@ class Model:
         if get_rank() != 0:
             return
         Path(path).parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(self._batches, ProgramBatches):
+            if not training:
+                raise NotSupportedError("Model.save: after enable_static() use paddle.static.save_inference_model")
+            self._batches.save(path)
+            return
         if not training:
             save_traced(self.network, path, self._inputs or None)
             return
@@ -190,6 +200,9 @@ class Model:
     def load(self, path: str, skip_mismatch: bool = False, reset_optimizer: bool = False) -> None:
         """What `save` wrote; with `skip_mismatch` parameters that do not fit stay as they are, with a warning."""
         stem = path.removesuffix(".pdparams")
+        if isinstance(self._batches, ProgramBatches):
+            self._batches.load(stem)
+            return
         values, known = load(f"{stem}.pdparams"), self.network.state_dict()
         wrong = [
             name
@@ -213,13 +226,13 @@ class Model:
         return summary(self.network, self._inputs if input_size is None else input_size, dtype)
 
     @property
-    def _ready(self) -> Batches:
+    def _ready(self) -> Batches | ProgramBatches:
         if self._batches is None:
             raise NotReadyError("Model: call prepare() before it is trained or evaluated")
         return self._batches
 
     @property
-    def _ready_to_predict(self) -> Batches:
+    def _ready_to_predict(self) -> Batches | ProgramBatches:
         if self._batches is None:
             self.prepare()
         return self._ready

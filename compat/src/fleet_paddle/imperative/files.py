@@ -15,10 +15,11 @@ import numpy as np
 import torch
 
 from fleet.checkpoint.fields import parse_json
-from fleet.errors import CheckpointError, UsageTypeError
+from fleet.errors import CheckpointError, UsageError, UsageTypeError
 from fleet.static.io.files import read_safetensors, write_alone
 from fleet_paddle.foreign.loading import NAME_TABLE, head
 from fleet_paddle.foreign.pickled import is_pickle, read_pickle
+from fleet_paddle.foreign.tensors import read_one
 from fleet_paddle.imperative.tensor import as_paddle
 
 __all__ = ["load", "save"]
@@ -26,11 +27,14 @@ __all__ = ["load", "save"]
 STRUCTURE = "fleet.structure"
 
 
-def save(obj: Any, path: str | os.PathLike[str]) -> None:
+def save(obj: Any, path: str | os.PathLike[str], protocol: int = 4) -> None:
     """Save a dict, such as `state_dict()`, or a list, a tensor, a number: whatever is made of them, arrays and texts.
 
-    The file is whole or not there, and has its checksum in it.
+    The file is whole or not there, and has its checksum in it. `protocol` is one of pickle's, 2 to 4, and says how
+    PaddlePaddle writes; no file here is a pickle.
     """
+    if protocol not in (2, 3, 4):
+        raise UsageError(f"save: protocol must be 2, 3 or 4, got {protocol!r}")
     place = Path(path)
     tensors: dict[str, torch.Tensor] = {}
     tree = _described(obj, "", tensors)
@@ -43,14 +47,17 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str], return_numpy: bool = False) -> Any:
     """What `save` wrote; with `return_numpy` arrays are in the places of tensors.
 
-    What PaddlePaddle wrote is read as well: a pickle of arrays, of which nothing but data is built. CheckpointError for
-    a file that is missing, damaged or something else.
+    What PaddlePaddle wrote is read as well: one variable, or a pickle of arrays, of which nothing but data is built.
+    CheckpointError for a file that is missing, damaged or something else.
     """
     place = Path(path)
     if not place.is_file():
         raise CheckpointError(f"there is no file {place}; give the path that was saved to")
-    if is_pickle(head(place)):
+    begin = head(place)
+    if is_pickle(begin):
         return _taken(read_pickle(place), return_numpy)
+    if begin[:4] == bytes(4):  # the version of a variable
+        return _taken(read_one(place), return_numpy)
     read = read_safetensors(place)
     text = read.pop(STRUCTURE, None)
     tensors: dict[str, Any] = {name: as_paddle(tensor.clone()) for name, tensor in read.items()}

@@ -188,6 +188,17 @@ class Tensor(torch.Tensor):
             start = _ONES(self)
         _BACKWARD(self, start, retain_graph or create_graph, create_graph, inputs)
 
+    def item(self, *places: int) -> Any:
+        """The only value, as Python has it; with a place in the flat tensor, or one for each dimension, that value."""
+        if not places:
+            return _ITEM(self)
+        return _ITEM(_DETACH(self).reshape(-1)[places[0]] if len(places) == 1 else _DETACH(self)[places])
+
+    @property
+    def inplace_version(self) -> int:
+        """How often it was changed in place."""
+        return int(self._version)
+
     def __float__(self) -> float:
         return float(self.item())
 
@@ -300,6 +311,7 @@ _CLONE: Any = torch.Tensor.clone
 _NUMPY: Any = torch.Tensor.numpy
 _DETACH: Any = torch.Tensor.detach
 _NUMEL: Any = torch.Tensor.numel
+_ITEM: Any = torch.Tensor.item
 _SETITEM: Any = torch.Tensor.__setitem__
 _BACKWARD: Any = torch.Tensor.backward
 _ONES: Any = torch.ones_like

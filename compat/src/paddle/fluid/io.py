@@ -11,6 +11,7 @@ alias(
     },
     renamed={
         "DataLoader": "fleet_paddle.io:DataLoader",
+        "PyReader": "fleet_paddle.program_loaders:PyReader",
         "load": "fleet_paddle.foreign.loading:load",
         "load_inference_model": "fleet_paddle.foreign.loading:load_inference_model",
         "load_params": "fleet_paddle.foreign.loading:load_params",

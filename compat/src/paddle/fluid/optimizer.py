@@ -4,16 +4,17 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.fluid.optimizer": "*", "fleet.static.moving_average": "ExponentialMovingAverage"},
+    {
+        "fleet_paddle.fluid.optimizer": "*",
+        "fleet.static.moving_average": "ExponentialMovingAverage",
+        "fleet_paddle.programs.around": "GradientMergeOptimizer LookaheadOptimizer",
+        "fleet_paddle.programs.model_average": "ModelAverage",
+        "fleet_paddle.programs.recomputing": "RecomputeOptimizer",
+    },
     refused={
-        "Adadelta": "use RMSProp",
-        "AdadeltaOptimizer": "use RMSProp",
         "DGCMomentumOptimizer": "train a torch module with strategy.dgc = True",
         "Dpsgd": "use SGD",
         "DpsgdOptimizer": "use SGD",
-        "LookaheadOptimizer": "use Adam",
-        "ModelAverage": "keep an average of parameters in the script: scope.find_var(name).get_tensor()",
         "PipelineOptimizer": "start one worker for each device: fleetrun",
-        "RecomputeOptimizer": "train a torch module with strategy.recompute = True",
     },
 )

@@ -6,5 +6,5 @@ alias(
     __name__,
     {"fleet_paddle.optimizer": "*", "fleet_paddle.imperative.optimizer": "Optimizer"},
     parts="lr optimizer",
-    refused={"Adadelta": "use RMSProp", "LBFGS": "use torch.optim.LBFGS"},
+    refused={"LBFGS": "use torch.optim.LBFGS"},
 )

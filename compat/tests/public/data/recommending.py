@@ -153,3 +153,14 @@ def questions_by_slot(folder: Path) -> None:
         words = [one * 40 + 1 + random.integers(0, 40, count) for one, count in ((kind, 79), (kind, 99), (other, 90))]
         lines.append(" ".join(f"{slot}:{one}" for slot, several in enumerate(words) for one in several) + "\n")
     _write(folder / "data" / "train" / "part-0", lines)
+
+
+def visits(folder: Path) -> None:
+    """Lines `items\tnext`: numbers of what was looked at in one visit, and what came next, less one."""
+    random = np.random.default_rng(12)
+    lines = []
+    for _ in range(200):
+        kind, count = int(random.integers(0, 8)), int(random.integers(3, 7))
+        items = kind * 10 + random.integers(1, 9, count)
+        lines.append(f"{','.join(map(str, items))}\t{kind * 10 + 8}\n")
+    _write(folder / "data" / "train" / "part-0.txt", lines)

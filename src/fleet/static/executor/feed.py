@@ -71,6 +71,8 @@ class Feeder:
                 f"feed {var.name!r} must be {var.dtype}, got {canonical(tensor.dtype)}; convert it with "
                 f".astype({var.dtype!r})"
             )
+        if not tensor.ndim and all(size in (-1, 1) for size in var.shape):
+            tensor = tensor.reshape([1] * var.ndim)  # one number for one value, whatever its shape
         shape = tuple(tensor.shape)
         if len(shape) != len(var.shape) or any(w not in (-1, s) for w, s in zip(var.shape, shape, strict=True)):
             raise UsageError(f"feed {var.name!r} must have shape {list(var.shape)}, got {list(shape)}; reshape it")

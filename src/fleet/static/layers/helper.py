@@ -41,7 +41,9 @@ class LayerBuilder(Appender):
         name = settings.name or names.generate(f"{self.name}.{'b' if is_bias else 'w'}", main.has_var)
         known = main.vars.get(name)
         if known is not None:
-            return self._shared(known, shape, dtype, settings)
+            shared = self._shared(known, shape, dtype, settings)
+            settings.taken(shared)
+            return shared
         startup = default_startup_program().global_block()
         self._check_start(startup.vars.get(name), shape, dtype)
         parameter = main.create_parameter(
@@ -57,6 +59,7 @@ class LayerBuilder(Appender):
         initializer = settings.initializer or default or (Constant(0.0) if is_bias else Xavier())
         if name not in startup.vars:
             initializer(startup.create_var(name, shape, dtype, persistable=True), startup)
+        settings.taken(parameter)
         return parameter
 
     def needed(self, attr: Any, shape: Sequence[int], dtype: str, is_bias: bool = False, **more: Any) -> Parameter:

@@ -10,6 +10,7 @@ from fleet.static.initializer import Constant
 from fleet.static.layers.alike import add_batch_norm, add_layer_norm
 from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.table import transpose
+from fleet.static.notes import leave_out_of_average
 from fleet.static.variable import Variable
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm"]
@@ -28,7 +29,7 @@ def batch_norm(
     name: str | None = None,
     moving_mean_name: str | None = None,
     moving_variance_name: str | None = None,
-    do_model_average_for_mean_and_var: bool = True,  # noqa: ARG001 - there is no model average to take part in
+    do_model_average_for_mean_and_var: bool = True,
     use_global_stats: bool = False,
 ) -> Variable:
     """Each channel with mean 0 and variance 1 over the batch, then times a trained scale, plus a trained bias.
@@ -48,6 +49,8 @@ def batch_norm(
     kept_as = [ParamAttr(one, trainable=False) for one in (moving_mean_name, moving_variance_name)]
     mean = layer.needed(kept_as[0], channels, input.dtype, default=Constant(0.0))
     variance = layer.needed(kept_as[1], channels, input.dtype, default=Constant(1.0))
+    if not do_model_average_for_mean_and_var:
+        leave_out_of_average(layer.block.program.notes, mean.name, variance.name)
     inputs = {"X": input, "Scale": scale, "Bias": bias, "Mean": mean, "Variance": variance}
     return layer.activate(add_batch_norm(layer, inputs, momentum, epsilon, is_test, use_global_stats, data_layout), act)
 

@@ -152,7 +152,7 @@ def _binary(
     calls += [Calls(doc, v2=f"{name}{given}", torch=compute, is_sign=True) for name in v2]
     grad = None if needs is None else Grad(needs=needs, wrt=("X", "Y"))
 
-    @register(type, inputs=("X", "Y"), attrs=_ATTRS, infer=infer_elementwise, grad=grad, calls=calls)
+    @register(type, inputs=("X", "Y"), attrs=_ATTRS, infer=infer_elementwise, grad=grad, calls=calls, rebinds=True)
     def _(op: Operator, lowering: Lowering) -> Kernel:
         return elementwise_kernel(function, op, lowering)
 

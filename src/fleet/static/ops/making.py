@@ -126,7 +126,10 @@ def compared(kernel: Kernel, op: Operator, lowering: Lowering, *slots: str, num_
     `slots` are all inputs if there are none.
     """
     names = [name for slot in (slots or op.inputs) for name in op.input(slot)]
-    places = [op.input_names.index(name) for name in names]
+    first_at: dict[str, int] = {}
+    for place, name in enumerate(op.input_names):  # a sum may have thousands
+        first_at.setdefault(name, place)
+    places = [first_at[name] for name in names]
     sizes = [size for name in names for size in lowering.shape(name)[:num_dims]]
     if len(places) < 2 or -1 not in sizes:
         return kernel

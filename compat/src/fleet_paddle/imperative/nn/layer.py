@@ -43,8 +43,20 @@ class Layer(Listing):
         self._full_name = names.generate(stem)
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        is_watched = (  # hooks, a compiled or traced layer: then a call is more than `forward`
+            self._forward_pre_hooks
+            or self._forward_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+            or _BEFORE
+            or _AFTER
+            or _BACK
+            or _BEFORE_BACK
+            or self._compiled_call_impl is not None
+            or _TRACING()
+        )
         try:
-            made = super().__call__(*inputs, **kwargs) if _is_watched(self) else self.forward(*inputs, **kwargs)
+            made = super().__call__(*inputs, **kwargs) if is_watched else self.forward(*inputs, **kwargs)
         except TypeError:
             programs.check_operands(self, inputs)
             raise
@@ -170,25 +182,9 @@ def _drop_gradients(layer: nn.Module) -> None:
             _drop_gradients(inner)
 
 
-def _is_watched(layer: nn.Module) -> bool:
-    """Whether a call is more than `forward`: hooks, a compiled or traced layer. torch asks in two more calls."""
-    return bool(
-        layer._forward_pre_hooks
-        or layer._forward_hooks
-        or layer._backward_hooks
-        or layer._backward_pre_hooks
-        or any(_OF_ALL)
-        or layer._compiled_call_impl is not None
-        or _TRACING()
-    )
-
-
-_OF_ALL = (
-    of_torch._global_forward_pre_hooks,
-    of_torch._global_forward_hooks,
-    of_torch._global_backward_hooks,
-    of_torch._global_backward_pre_hooks,
-)
+# Those of all modules, by themselves: a layer asks for them at every call.
+_BEFORE, _AFTER = of_torch._global_forward_pre_hooks, of_torch._global_forward_hooks
+_BACK, _BEFORE_BACK = of_torch._global_backward_hooks, of_torch._global_backward_pre_hooks
 _TRACING = torch._C._get_tracing_state
 
 

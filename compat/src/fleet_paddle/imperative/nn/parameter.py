@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
+from fleet.errors import NotSupportedError
 from fleet.static.attr import ParamAttr
 from fleet.static.initializer import Constant, Initializer, Xavier
+from fleet_paddle.attr import ParamAttr as OwnParamAttr
 from fleet_paddle.imperative.nn.initializer import fill
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.state import dtype_of
@@ -25,6 +27,11 @@ def make(
     settings = ParamAttr.of(attr)
     if settings is None:
         return None
+    if isinstance(settings, OwnParamAttr) and settings.gradient_clip is not None:
+        raise NotSupportedError(
+            f"ParamAttr: gradient_clip ({type(settings.gradient_clip).__name__}) is for programs; give the optimizer "
+            "a grad_clip"
+        )
     values = torch.empty(tuple(shape), dtype=dtype_of(dtype), device=current())
     fill(values, settings.initializer or default or (Constant(0.0) if is_bias else Xavier()))
     made = Parameter(values, settings.trainable)

@@ -81,6 +81,23 @@ class Adagrad(Optimizer, torch.optim.Adagrad):
     by_rows = staticmethod(adagrad_rows)
 
 
+class Adadelta(Optimizer, torch.optim.Adadelta):
+    """Adadelta, whose steps have the size of earlier ones; `learning_rate` has no part in it, as in PaddlePaddle."""
+
+    stands_for = torch.optim.Adadelta
+    takes = f"learning_rate=0.001, epsilon->eps=1e-06, rho=0.95, parameters=None, {_REST}"
+
+    def _apply(self) -> None:
+        rates = [group["lr"] for group in self.param_groups]
+        try:
+            for group in self.param_groups:
+                group["lr"] = 1.0
+            super()._apply()
+        finally:
+            for group, rate in zip(self.param_groups, rates, strict=True):
+                group["lr"] = rate
+
+
 class RMSProp(Optimizer, torch.optim.RMSprop):
     """RMSProp by torch's formula, as programs and servers have it too: `epsilon` is added to the root.
 

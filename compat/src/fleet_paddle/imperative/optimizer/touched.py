@@ -1,10 +1,9 @@
 """Adam on a large sparse embedding without walking through all of it.
 
 A row that has never had a gradient has no moments, and Adam moves it by nothing: 0 / (0 + epsilon). So a step that
-updates every row that ever had one has the result of a step over the whole table, bit for bit, at the price of those
-rows. A table of a million rows of which a job has seen a thousand is updated a thousand times faster. Where many rows
-have been seen, torch's own step over all of them is faster again, and is taken from then on: on the CPU that in one
-pass, which rounds the last bit otherwise.
+updates every row that ever had one has the result of a step over the whole table, at the price of those rows: a table
+of a million rows of which a job has seen a thousand takes a fraction of a millisecond instead of ten. Where more rows
+have been seen, torch's own step over all of them is faster again, and is taken from then on.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-DENSE_SHARE = 8
-"""One row of so many seen: from there on the whole table is updated."""
+DENSE_SHARE = 64
+"""One row of so many seen: from there on the whole table is updated. Narrow rows cross over there on a CPU."""
 
 
 class Touched:
@@ -72,14 +71,17 @@ class AdamTouched:
             return False
         values = gradient.values()
         every = values.new_zeros((len(known.rows), *values.shape[1:]))
-        every[known.place[rows]] = values
+        every.index_copy_(0, known.place[rows], values)
         state["step"] += 1
         count, (beta1, beta2) = float(state["step"]), group["betas"]
-        mean = first[known.rows].lerp_(every, 1 - beta1)
-        square = second[known.rows].mul_(beta2).addcmul_(every, every, value=1 - beta2)
+        # index_select and index_copy_ move whole rows: several times as fast as brackets are here.
+        mean = torch.index_select(first, 0, known.rows).lerp_(every, 1 - beta1)
+        square = torch.index_select(second, 0, known.rows).mul_(beta2).addcmul_(every, every, value=1 - beta2)
         root = square.sqrt().div_(math.sqrt(1 - beta2**count)).add_(group["eps"])
-        parameter[known.rows] = parameter[known.rows].addcdiv_(mean, root, value=-group["lr"] / (1 - beta1**count))
-        first[known.rows], second[known.rows] = mean, square
+        weights = torch.index_select(parameter, 0, known.rows)
+        weights.addcdiv_(mean, root, value=-group["lr"] / (1 - beta1**count))
+        for table, new in ((parameter, weights), (first, mean), (second, square)):
+            table.index_copy_(0, known.rows, new)
         known.version = first._version
         return True
 

@@ -15,6 +15,8 @@ from fleet_paddle.programs.layers import (
     image,
     norms,
     pairing,
+    pieces,
+    projected,
     recurrent,
     sampled,
     sequence,
@@ -34,6 +36,8 @@ from fleet_paddle.programs.layers.functions import *
 from fleet_paddle.programs.layers.image import *
 from fleet_paddle.programs.layers.norms import *
 from fleet_paddle.programs.layers.pairing import *
+from fleet_paddle.programs.layers.pieces import *
+from fleet_paddle.programs.layers.projected import *
 from fleet_paddle.programs.layers.recurrent import *
 from fleet_paddle.programs.layers.sampled import *
 from fleet_paddle.programs.layers.sequence import *
@@ -54,6 +58,8 @@ __all__ += flow.__all__
 __all__ += image.__all__
 __all__ += norms.__all__
 __all__ += pairing.__all__
+__all__ += pieces.__all__
+__all__ += projected.__all__
 __all__ += recurrent.__all__
 __all__ += static_rnn.__all__
 __all__ += sampled.__all__

@@ -8,6 +8,7 @@ from fleet.errors import NotSupportedError
 from fleet.static.attr import ParamAttr
 from fleet.static.initializer import Constant
 from fleet.static.layers.helper import LayerBuilder
+from fleet.static.notes import leave_out_of_average
 from fleet.static.variable import Parameter, Variable
 from fleet_paddle.programs.ops.data_norm import KEPT
 
@@ -26,7 +27,7 @@ def data_norm(
     name: str | None = None,
     moving_mean_name: str | None = None,
     moving_variance_name: str | None = None,
-    do_model_average_for_mean_and_var: bool = True,  # noqa: ARG001 - there is no model average to take part in
+    do_model_average_for_mean_and_var: bool = True,
     slot_dim: int = -1,
     sync_stats: bool = False,
     summary_decay_rate: float = 0.9999999,
@@ -62,6 +63,8 @@ def data_norm(
             ("batch_square_sum", "batch_square"),
         )
     ]
+    if not do_model_average_for_mean_and_var:
+        leave_out_of_average(layer.block.program.notes, *(one.name for one in kept))
     affine: dict[str, Any] = {}
     if enable_scale_and_shift:
         affine = {"Scale": parameter("scale_w", first["scale_w"], True), "Bias": parameter("bias", first["bias"], True)}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from fleet.static.dtypes import canonical
 from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.ragged import offsets_of
 from fleet.static.variable import Variable
@@ -17,3 +20,15 @@ def order_of(layer: LayerBuilder, input: Variable, is_reverse: bool = False) -> 
     made = {slot: layer.temporary("int64", stop_gradient=True) for slot in ORDER}
     layer.op("sequence_order", {"Offsets": offsets}, made, attrs)
     return made
+
+
+def check_input(layer: LayerBuilder, input: Variable, columns: int, parts: int, dtype: Any = None) -> None:
+    """Fail unless a layer's input is ragged and has the columns that its gates need."""
+    offsets_of(layer, input)
+    if input.ndim != 2 or input.shape[1] != columns or columns % parts:
+        raise layer.error(
+            f"input {input.name!r} must be [values, {parts} * width], {columns} columns as size says, got shape "
+            f"{list(input.shape)}"
+        )
+    if dtype is not None and canonical(dtype) != input.dtype:
+        raise layer.error(f"dtype is {dtype} and input {input.name!r} is {input.dtype}; cast it")

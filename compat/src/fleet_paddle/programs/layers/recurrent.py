@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.static.dtypes import canonical
 from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.nn import fc
-from fleet.static.layers.ragged import offsets_of
 from fleet.static.layers.table import concat
 from fleet.static.variable import Variable
-from fleet_paddle.programs.layers.order import order_of
+from fleet_paddle.programs.layers.order import check_input, order_of
 
 __all__ = ["dynamic_gru", "dynamic_lstm", "gru_unit", "lstm_unit"]
 
@@ -37,7 +35,7 @@ def dynamic_lstm(
     from the cell to the gates at the end of the bias. `h_0` and `c_0` are [rows, size / 4], zeros if left out.
     """
     layer = LayerBuilder("lstm", name)
-    _check_input(layer, input, size, 4, dtype)
+    check_input(layer, input, size, 4, dtype)
     width = size // 4
     weight = layer.needed(param_attr, [width, size], input.dtype)
     bias = layer.needed(bias_attr, [1, (7 if use_peepholes else 4) * width], input.dtype, is_bias=True)
@@ -75,7 +73,7 @@ def dynamic_gru(
     which the update gate's share is replaced by the candidate; with `origin_mode` that share is kept.
     """
     layer = LayerBuilder("gru")
-    _check_input(layer, input, 3 * size, 3)
+    check_input(layer, input, 3 * size, 3)
     weight = layer.needed(param_attr, [size, 3 * size], input.dtype)
     bias = layer.parameter(bias_attr, [1, 3 * size], input.dtype, is_bias=True)
     hidden, gates = layer.temporary(input.dtype), layer.temporary(input.dtype, stop_gradient=True)
@@ -138,14 +136,3 @@ def gru_unit(
         {"gate_activation": gate_activation, "activation": activation, "origin_mode": bool(origin_mode)},
     )
     return made, reset, gates
-
-
-def _check_input(layer: LayerBuilder, input: Variable, columns: int, parts: int, dtype: Any = None) -> None:
-    offsets_of(layer, input)
-    if input.ndim != 2 or input.shape[1] != columns or columns % parts:
-        raise layer.error(
-            f"input {input.name!r} must be [values, {parts} * width], {columns} columns as size says, got shape "
-            f"{list(input.shape)}"
-        )
-    if dtype is not None and canonical(dtype) != input.dtype:
-        raise layer.error(f"dtype is {dtype} and input {input.name!r} is {input.dtype}; cast it")

@@ -7,7 +7,7 @@ alias(
     {
         "fleet.static.layers": "shuffle_batch",
         "fleet_paddle.programs.decoders": "BeamSearchDecoder InitState StateCell TrainingDecoder",
-        "fleet_paddle.programs.layers.stacked": "basic_gru basic_lstm",
+        "fleet_paddle.programs.stacked": "basic_gru basic_lstm",
         "fleet_paddle.programs.nn": "sparse_embedding",
     },
     parts="decoder layers mixed_precision reader",

@@ -10,9 +10,9 @@ alias(
         "fleet_paddle.fluid.decoding": "BeamSearchDecoder Decoder dynamic_decode",
         "fleet_paddle.programs.py_reader": "create_py_reader_by_data double_buffer py_reader read_file",
     },
-    parts="control_flow distributions io learning_rate_scheduler loss metric_op nn ops sequence_lod tensor utils",
+    parts="collective control_flow distributions io learning_rate_scheduler loss metric_op nn ops sequence_lod tensor "
+    "utils",
     refused={
-        "dynamic_lstmp": "use dynamic_lstm",
         "lod_append": "there is one level of rows; use lod_reset",
         "detection": "layers for pictures with boxes are not here; torchvision.ops has them for tensors",
         "open_files": "use fluid.DatasetFactory",

@@ -1,0 +1,36 @@
+"""Layers that trainers of a collective job take part in together; 1.x keeps them behind names with an underscore."""
+
+from __future__ import annotations
+
+from fleet.static.layers.helper import LayerBuilder
+from fleet.static.variable import Variable
+
+__all__ = ["all_reduce", "broadcast"]
+
+
+def all_reduce(
+    x: Variable,
+    out: Variable | None = None,
+    reduce_type: str = "sum",
+    ring_id: int = 0,
+    use_calc_stream: bool = False,
+) -> Variable:
+    """The sum of `x` over all trainers, each of which must run it. There is one ring, and who runs it waits."""
+    del ring_id, use_calc_stream
+    layer = LayerBuilder("c_allreduce")
+    value = layer.variable(x, "x")
+    if reduce_type != "sum":
+        raise layer.error(f"reduce_type must be 'sum', got {reduce_type!r}; gather with paddle.distributed for others")
+    target = layer.temporary(value.dtype) if out is None else layer.variable(out, "out")
+    target.shape = value.shape
+    layer.op("c_allreduce_sum", {"X": value}, {"Out": target})
+    return target
+
+
+def broadcast(x: Variable, root: int = 0, ring_id: int = 0, use_calc_stream: bool = False) -> Variable:
+    """`x` as trainer `root` has it, with all."""
+    del ring_id, use_calc_stream
+    layer = LayerBuilder("c_broadcast")
+    value = layer.variable(x, "x")
+    layer.op("c_broadcast", {"X": value}, {"Out": value}, {"root": int(root)})
+    return value

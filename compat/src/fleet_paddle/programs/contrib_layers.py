@@ -1,4 +1,4 @@
-"""Layers of click models that had not settled in 1.x: parts of columns, weights by slot, pooled rows, sums of errors."""
+"""Layers of click models that had not settled: parts of columns, weights by slot, pooled rows, sums of errors."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ alias(
         "enable_imperative": "fleet_paddle.mode:disable_static",
     },
     parts="average backward clip communicator compiler contrib core data_feeder dataloader dataset dygraph evaluator "
-    "executor framework incubate initializer install_check io layer_helper layers lod_tensor metrics nets optimizer param_attr "
-    "profiler reader regularizer transpiler unique_name",
+    "executor framework incubate initializer install_check io layer_helper layers lod_tensor metrics nets optimizer "
+    "param_attr profiler reader regularizer transpiler unique_name",
     refused={
         **dict.fromkeys(
             (

@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fleet import static
 from fleet.errors import CheckpointError
+from fleet.static.io.files import write_alone
 from fleet_paddle import imperative
 from fleet_paddle.foreign import loading, pickled
 from fleet_paddle.foreign.messages import TENSOR, message
 from fleet_paddle.foreign.pickled import decode
 from fleet_paddle.foreign.tensors import read_one
+from fleet_paddle.imperative.files import STRUCTURE
 
 DEEP = 90
 
@@ -123,26 +126,59 @@ def test_dimensions_of_a_variable_are_counted_first(tmp_path: Path) -> None:
     assert read_one(path).shape == (0, 1000)
 
 
-@pytest.mark.parametrize("name", ["../secret", "/dev/zero"])
-def test_names_of_a_model_stay_in_its_folder(name: str, tmp_path: Path) -> None:
+def model_of(parameter: str, **attrs: Any) -> bytes:
+    """A program that adds a parameter of two numbers to what it is fed."""
     described = message("ProgramDesc")
     block = described.blocks.add(idx=0, parent_idx=-1)
-    for one, is_kept in (("x", False), (name, True), ("y", False)):
+    for one, is_kept in (("x", False), (parameter, True), ("y", False)):
         var = block.vars.add(name=one, persistable=is_kept, is_parameter=is_kept)
         var.type.type = TENSOR
         var.type.lod_tensor.tensor.data_type = 5
         var.type.lod_tensor.tensor.dims.extend([2])
-    for type, slots in (("feed", [("Out", "x")]), ("elementwise_add", []), ("fetch", [("X", "y")])):
+    for type, reads, writes in (("feed", {}, "x"), ("elementwise_add", {"X": "x", "Y": parameter}, "y")):
         op = block.ops.add(type=type)
-        for slot, argument in slots:
-            (op.outputs if type == "feed" else op.inputs).add(parameter=slot, arguments=[argument])
-    add = block.ops[1]
-    for slot, argument in (("X", "x"), ("Y", name)):
-        add.inputs.add(parameter=slot, arguments=[argument])
-    add.outputs.add(parameter="Out", arguments=["y"])
+        for slot, argument in reads.items():
+            op.inputs.add(parameter=slot, arguments=[argument])
+        op.outputs.add(parameter="Out", arguments=[writes])
+    for name, value in attrs.items():
+        block.ops[1].attrs.add(name=name, type=2, s=value.encode())
+    block.ops.add(type="fetch").inputs.add(parameter="X", arguments=["y"])
+    made: bytes = described.SerializeToString()
+    return made
+
+
+@pytest.mark.parametrize("name", ["../secret", "/dev/zero"])
+def test_names_of_a_model_stay_in_its_folder(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
-    (folder / "__model__").write_bytes(described.SerializeToString())
+    (folder / "__model__").write_bytes(model_of(name))
     (tmp_path / "secret").write_bytes(tensor_of([2], bytes(8)))
     with pytest.raises(CheckpointError, match="would be read from outside"):
         loading.load_inference_model(folder, static.Executor())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_read"),
+    [
+        ("data_layout", "NCHW", True),
+        ("data_layout", "NHWC", False),
+        ("fuse_activation", "", True),
+        ("fuse_activation", "relu", False),
+    ],
+)
+def test_what_would_be_another_result_is_refused(name: str, value: str, is_read: bool, tmp_path: Path) -> None:
+    (tmp_path / "__model__").write_bytes(model_of("w", **{name: value}))
+    (tmp_path / "w").write_bytes(tensor_of([2], bytes(8)))
+    if is_read:
+        assert loading.load_inference_model(tmp_path, static.Executor())[1] == ["x"]
+    else:
+        with pytest.raises(CheckpointError, match=f"elementwise_add has {name} = {value}, which it does not know"):
+            loading.load_inference_model(tmp_path, static.Executor())
+
+
+@pytest.mark.parametrize("tree", ['{"dict":[1]}', '{"dict":[[[],1]]}', '{"dict":[["a"]]}'])
+def test_a_structure_that_is_none(tree: str, tmp_path: Path) -> None:
+    text = torch.frombuffer(bytearray(tree.encode()), dtype=torch.uint8)
+    write_alone(tmp_path / "it", {STRUCTURE: text})
+    with pytest.raises(CheckpointError, match="is damaged: its fleet.structure"):
+        imperative.load(tmp_path / "it")

@@ -22,6 +22,9 @@ def test_trainers_add_up_what_they_have(monkeypatch: pytest.MonkeyPatch) -> None
         same = fluid.layers.collective._c_broadcast(fluid.layers.scale(total, 2.0), root=0)
         with pytest.raises(UsageError, match="reduce_type must be 'sum', got 'max'"):
             fluid.layers.collective._c_allreduce(value, reduce_type="max")
+        for one in (fluid.layers.collective._c_allreduce, fluid.layers.collective._c_broadcast):
+            with pytest.raises(UsageError, match="ring_id must be 0, the ring of all trainers, got 1"):
+                one(value, ring_id=1)
     assert [op.type for op in main.global_block().ops] == ["c_allreduce_sum", "scale", "c_broadcast"]
     assert total.shape == (-1, 1)
     exe = fluid.Executor(fluid.CPUPlace())

@@ -23,10 +23,9 @@ from fleet_paddle.foreign.spelled import RENAMED, respelled
 
 _SILENT = """
 op_role op_role_var op_namescope op_callstack op_device with_quant_attr use_cudnn use_mkldnn mkldnn_data_type
-use_quantizer is_test trainable_statistics data_layout exhaustive_search workspace_size_MB fuse_relu
-fuse_relu_before_depthwise_conv use_addto Scale_in Scale_out Scale_in_eltwise Scale_weights Scale_x Scale_y
-force_fp32_output fuse_residual_connection fuse_activation fuse_alpha fuse_beta fuse_with_relu fuse_brelu
-fuse_brelu_threshold use_calc_stream is_distributed remote_prefetch trainer_id slot height_sections epmap
+use_quantizer is_test trainable_statistics exhaustive_search workspace_size_MB use_addto Scale_in Scale_out
+Scale_in_eltwise Scale_weights Scale_x Scale_y force_fp32_output fuse_alpha fuse_beta fuse_brelu_threshold
+use_calc_stream is_distributed remote_prefetch trainer_id slot height_sections epmap
 table_names entry_config entry grad_inplace force_cpu place_type
 """
 SILENT = frozenset(_SILENT.split())
@@ -150,6 +149,8 @@ def _add(block: Block, op: Any, path: Path) -> None:
     for name, value in given.items():
         if name in known.attrs:
             attrs[name] = _converted(type, name, value)
+        elif name == "data_layout" and value in ("NCHW", "AnyLayout"):
+            continue  # the only one that an operator without this attribute has
         elif name not in SILENT and value not in (False, 0, "", -1):
             raise CheckpointError(
                 f"{path}: {op.type} has {name} = {str(value)[:40]}, which it does not know here; {_REBUILD}"

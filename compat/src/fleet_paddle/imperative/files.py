@@ -66,7 +66,10 @@ def load(path: str | os.PathLike[str], return_numpy: bool = False) -> Any:
     if text is None:
         return tensors
     tree = parse_json(text.numpy().tobytes(), f"{place}, {STRUCTURE}").value
-    return _restored(tree["value"] if list(tree) == ["value"] else tree, tensors, place)
+    try:
+        return _restored(tree["value"] if list(tree) == ["value"] else tree, tensors, place)
+    except (RecursionError, TypeError, ValueError) as error:  # pairs that are none, keys that are lists, endless depth
+        raise CheckpointError(f"{place} is damaged: its {STRUCTURE} is none ({error}); copy the file again") from None
 
 
 def _taken(value: Any, return_numpy: bool, seen: dict[int, Any]) -> Any:

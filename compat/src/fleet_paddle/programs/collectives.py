@@ -15,9 +15,10 @@ def all_reduce(
     ring_id: int = 0,
     use_calc_stream: bool = False,
 ) -> Variable:
-    """The sum of `x` over all trainers, each of which must run it. There is one ring, and who runs it waits."""
-    del ring_id, use_calc_stream
+    """The sum of `x` over all trainers, each of which must run it and waits for it, whatever `use_calc_stream` says."""
+    del use_calc_stream
     layer = LayerBuilder("c_allreduce")
+    _require_one_ring(layer, ring_id)
     value = layer.variable(x, "x")
     if reduce_type != "sum":
         raise layer.error(f"reduce_type must be 'sum', got {reduce_type!r}; gather with paddle.distributed for others")
@@ -29,8 +30,15 @@ def all_reduce(
 
 def broadcast(x: Variable, root: int = 0, ring_id: int = 0, use_calc_stream: bool = False) -> Variable:
     """`x` as trainer `root` has it, with all."""
-    del ring_id, use_calc_stream
+    del use_calc_stream
     layer = LayerBuilder("c_broadcast")
+    _require_one_ring(layer, ring_id)
     value = layer.variable(x, "x")
     layer.op("c_broadcast", {"X": value}, {"Out": value}, {"root": int(root)})
     return value
+
+
+def _require_one_ring(layer: LayerBuilder, ring_id: int) -> None:
+    """Another ring may have fewer trainers, and then another sum."""
+    if ring_id != 0:
+        raise layer.error(f"ring_id must be 0, the ring of all trainers, got {ring_id!r}")

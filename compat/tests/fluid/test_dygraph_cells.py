@@ -53,13 +53,13 @@ WORDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 def test_cells_with_cudnns_weights_are_torchs() -> None:
     (x, tx), (h, th), (c, tc) = given(4, 3), given(4, 5), given(4, 5)
-    lstm = dygraph.LSTMCell(5, 3, param_attr=ParamAttr("own"), dtype="float32")
+    lstm: Any = dygraph.LSTMCell(5, 3, param_attr=ParamAttr("own"), dtype="float32")
     assert [one.name for one in lstm.parameters()][:2] == ["own_weight_ih", "own_weight_hh"]
     kept = fill(lstm)
     wanted = torch.lstm_cell(tx, (th, tc), *[kept[f"_{word}"] for word in WORDS])
     for found, one in zip(lstm(x, h, c), wanted, strict=True):
         same(found, one)
-    gru = dygraph.GRUCell(5, 3, dtype="float32")
+    gru: Any = dygraph.GRUCell(5, 3, dtype="float32")
     kept = fill(gru)
     found = gru(x, h)
     same(found, torch.gru_cell(tx, th, *[kept[f"_{word}"] for word in WORDS]))

@@ -23,6 +23,10 @@ class _Cell(TakingLayer, Layer):
     gates: ClassVar[int]
     parts: ClassVar[dict[str, int]]
     """Without cuDNN's order: the matrices by name, and how many gates each is for."""
+    _weight_ih: Any
+    _weight_hh: Any
+    _bias_ih: Any
+    _bias_hh: Any
 
     def make_of(self, given: Any) -> None:
         kind = type(self).__name__
@@ -57,6 +61,8 @@ class LSTMCell(_Cell):
     """
 
     gates, parts = 4, {"": 4}
+    _weight: Any
+    _bias: Any
     takes = (
         "hidden_size, input_size, param_attr=None, bias_attr=None, gate_activation=None, activation=None, "
         "forget_bias=1.0, use_cudnn_impl=True, dtype='float64'"
@@ -83,6 +89,10 @@ class GRUCell(_Cell):
     """A gated recurrent unit: called with input and state, it gives the new state."""
 
     gates, parts = 3, {"_gate": 2, "_candidate": 1}
+    _gate_weight: Any
+    _gate_bias: Any
+    _candidate_weight: Any
+    _candidate_bias: Any
     takes = (
         "hidden_size, input_size, param_attr=None, bias_attr=None, gate_activation=None, activation=None, "
         "use_cudnn_impl=True, dtype='float64'"

@@ -16,7 +16,7 @@ _nce = computed("nce", layers.nce)
 
 
 class BilinearTensorProduct(Weighted):
-    """x times a matrix times y, for each of `output_dim` matrices; the weight is [output_dim, input1_dim, input2_dim]."""
+    """x times a matrix times y, for each of `output_dim` matrices, each [input1_dim, input2_dim]; plus a bias."""
 
     takes = "input1_dim, input2_dim, output_dim, name=None, act=None, param_attr=None, bias_attr=None, dtype='float32'"
 

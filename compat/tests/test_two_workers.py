@@ -21,6 +21,8 @@ def test_two_workers_equal_one(tmp_path: Path) -> None:
         assert log.count("loss:[") == len(job.SEEDS) * job.STEPS
     after = paddle.load(tmp_path / "after")
     assert after.pop("total").tolist() == [3, 3]
+    # 10 * [1, 2] and worker 1's [2, 4]; worker 0's own first tensor and worker 1's; the first of worker 1's list
+    assert after.pop("exchanged").tolist() == [12, 24, 1, 2, 2, 4, 2, 4]
     nets = [job.new(seed) for seed in job.SEEDS]
     for place, (net, (optimizer, rate)) in enumerate(zip(nets, job.optimizers(nets), strict=True)):
         job.loop(net, optimizer, rate, 0, 1)

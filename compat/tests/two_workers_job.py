@@ -11,7 +11,7 @@ import fleet_paddle.imperative as paddle
 from fleet import api
 from fleet.runtime.pairs import Pairs
 from fleet_paddle import dygraph
-from fleet_paddle.imperative import nn
+from fleet_paddle.imperative import exchange, nn
 from fleet_paddle.imperative.optimizer import lr
 
 STEPS = 4
@@ -92,6 +92,29 @@ def optimizers(nets: list[Any]) -> list[tuple[Any, Any]]:
     ]
 
 
+def exchange_all(index: int) -> Any:
+    """Every way from one worker to another; what worker 0 has in the end."""
+    mine = paddle.to_tensor([1.0, 2.0]) * (index + 1)
+    alone, both = exchange.new_group([1]), exchange.new_group()
+    assert (alone.rank, both.rank, both.nranks) == (index - 1, index, 2)
+    exchange.all_reduce(mine, group=alone)  # of one worker: as it was
+    if index == 0:
+        exchange.send(mine * 10, 1)
+        back = paddle.zeros([2])
+        exchange.recv(back, 1)
+    else:
+        got = paddle.zeros([2])
+        exchange.recv(got, 0)
+        exchange.send(got + mine, 0)
+        back = got
+    turned: list[Any] = []
+    exchange.alltoall([mine, mine + 100], turned, both)
+    part = paddle.zeros([2])
+    exchange.scatter(part, [mine, mine - 7] if index == 1 else None, src=1)
+    exchange.barrier(both)
+    return paddle.concat([back, *turned, part])
+
+
 def main(target: str) -> None:
     """As fleet wants it, as DataParallel does it, with the optimizer's state divided, and with sparse gradients."""
     fleet.init(is_collective=True)
@@ -115,9 +138,10 @@ def main(target: str) -> None:
 
     total = paddle.ones([2]) * (index + 1)
     paddle.all_reduce(total)
+    exchanged = exchange_all(index)
     if index == 0:
         state = {f"{place}.{name}": value for place, net in enumerate(nets) for name, value in net.state_dict().items()}
-        paddle.save({**state, "total": total}, target)
+        paddle.save({**state, "total": total, "exchanged": exchanged}, target)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleet.errors import UsageError
 from fleet.launch.devices import assign_gpus, num_local_workers, visible_gpus
+from fleet.launch.job_token import own_token
 from fleet.launch.options import Options
+from fleet.launch.plan import make_plan
+from fleet.launch.team import Team
 
 
 @pytest.mark.parametrize(
@@ -48,6 +53,16 @@ def test_workers_on_the_cpu() -> None:
     assert num_local_workers(Options("train.py"), None) == 1
     assert num_local_workers(Options("train.py", nproc_per_node=3), None) == 3
     assert num_local_workers(Options("train.py", gpus=(0, 1)), None) == 2
+
+
+def test_gpus_of_a_job_on_the_cpu_are_numbers_that_scripts_find(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.touch()
+    with ExitStack() as holds:
+        options = Options(str(script), device="cpu", gpus=(0, 1), log_dir=str(tmp_path))
+        plan = make_plan(options, Team(own_token(), 0), holds)
+    assert [one.variables["FLAGS_selected_gpus"] for one in plan.processes] == ["0", "1"]
+    assert {one.variables["FLEET_DEVICE"] for one in plan.processes} == {"cpu"}
 
 
 def test_cuda_visible_devices_limits_the_choice() -> None:

@@ -66,3 +66,51 @@ def test_masks_and_ends_that_values_decide() -> None:
                 x[key]
     assert out.shape == (-1, -1, 3)
     np.testing.assert_array_equal(built.run({"x": X, "n": np.array([4])}, out)[0], X[:, 1:4, ::2])
+
+
+def _with(key: Any, value: Any) -> Callable[..., Any]:
+    def put(x: Any, *more: Any) -> Any:
+        made = x * 2.0
+        made[key(*more) if callable(key) else key] = value(x) if callable(value) else value
+        return made * made
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ((slice(1, 3), 2), 0.5),
+        ((..., slice(None, None, 2)), lambda x: x[..., ::2] * 3.0),
+        ((slice(None, None, -1), 1), lambda x: x[:, 0] + 1.0),
+        (([2, 0],), lambda x: x[:2]),
+        ((1, 2, 3), 7.0),
+        (0, lambda x: x[1]),
+    ],
+    ids=["number", "steps", "steps back", "list", "one place", "row"],
+)
+def test_new_values_between_brackets(key: Any, value: Any) -> None:
+    same(_with(key, value), X)
+
+
+def test_new_values_where_variables_say() -> None:
+    same(_with(lambda i: i, 1.0), X, PLACES)
+    same(_with(lambda y: y > 0.5, 0.0), X, X)
+    same(_with(lambda y: y > 0.5, 0.0), X, X[:, :, 0])
+
+
+def test_what_was_read_before_stays() -> None:
+    mode.enable_static()
+    with building() as built:
+        given = static.data("x", [3])
+        with pytest.raises(UsageError, match="'x' is fed, and takes no new values; copy it first"):
+            given[0] = 1.0
+        x = given * 1.0
+        before = x + 0.0
+        flags = x > 1.5
+        x[1] = 9.0
+        flags[0] = True
+        after = x + 0.0
+    built.start()
+    found = built.run({"x": np.array([1, 2, 3], np.float32)}, before, after, flags)
+    assert [one.tolist() for one in found] == [[1, 2, 3], [1, 9, 3], [True, True, True]]

@@ -224,6 +224,8 @@ def _collective_plan(options: Options, command: tuple[str, ...], team: Team, hol
         }
         if gpus is not None:
             own["FLAGS_selected_gpus"] = gpus[local_rank]
+        elif options.gpus:  # on a CPU they count workers, and scripts that name a place by this still find a number
+            own["FLAGS_selected_gpus"] = str(options.gpus[local_rank % len(options.gpus)])
         processes.append(
             ProcessPlan(
                 role="worker",

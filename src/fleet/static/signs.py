@@ -97,6 +97,15 @@ class Signs:
         is_needed = any(self.shape[axis] < 0 for axis in attrs["axes"])
         return layer.apply_with_shape("slice", {"Input": self}, attrs, self.dtype, is_needed=is_needed)
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Of a package that provides `__setitem__` (see `methods`); UsageError where there is none."""
+        write = methods.found(cast("Variable", self), "__setitem__")
+        if write is None:
+            raise self.appender("slice").error(
+                f"{self.name!r} takes no new values between []; use layers.where, layers.scatter or layers.concat"
+            )
+        write(key, value)
+
     def astype(self, dtype: Any) -> Variable:
         """The same values as another dtype."""
         layer, wanted = self.appender("cast"), canonical(dtype)

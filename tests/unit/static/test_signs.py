@@ -149,3 +149,9 @@ def test_numbers_are_compared_value_by_value_and_variables_by_what_they_are() ->
         assert len({x, y}) == 2
     found = built.run({"x": np.array([0, 2])}, *outs)
     assert [one.tolist() for one in found] == [[False, True], [True, False], [False, True]]
+
+
+def test_brackets_take_no_new_values_without_a_package_that_provides_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(methods, "_found_by", [])
+    with building(), pytest.raises(UsageError, match=r"'x' takes no new values between \[\]; use layers.where"):
+        fed("x", [2])[0] = 1.0

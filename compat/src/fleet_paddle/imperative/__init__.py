@@ -19,6 +19,7 @@ from __future__ import annotations
 from fleet.static.attr import ParamAttr
 from fleet_paddle.imperative import amp, creation, files, nn, optimizer, parallel, place, tensor
 from fleet_paddle.imperative.creation import *
+from fleet_paddle.imperative.exchange import ReduceOp, all_gather, all_reduce, barrier, broadcast, reduce
 from fleet_paddle.imperative.files import *
 from fleet_paddle.imperative.functions import autograd, table
 from fleet_paddle.imperative.functions.autograd import *
@@ -28,6 +29,7 @@ from fleet_paddle.imperative.place import *
 from fleet_paddle.imperative.tensor import *
 
 __all__ = ["ParamAttr", "amp", "nn", "optimizer"]
+__all__ += ["ReduceOp", "all_gather", "all_reduce", "barrier", "broadcast", "reduce"]
 __all__ += creation.__all__
 __all__ += files.__all__
 __all__ += autograd.__all__

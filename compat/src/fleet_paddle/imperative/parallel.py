@@ -1,16 +1,14 @@
-"""Several workers: `init_parallel_env`, `DataParallel`, who is who, and collective calls on tensors."""
+"""Several workers: `init_parallel_env`, `DataParallel`, and who is who."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
-import torch.distributed as dist
 from torch import nn
 
 from fleet import api
 from fleet.collective.model import DistributedModel
-from fleet.errors import NotReadyError, NotSupportedError, UsageError
+from fleet.errors import NotSupportedError, UsageError
 from fleet.roles import Identity, discover
 from fleet.strategy import DistributedStrategy
 from fleet_paddle.imperative.place import current
@@ -19,15 +17,9 @@ from fleet_paddle.imperative.tensor import as_paddle
 __all__ = [
     "DataParallel",
     "ParallelEnv",
-    "ReduceOp",
-    "all_gather",
-    "all_reduce",
-    "barrier",
-    "broadcast",
     "get_rank",
     "get_world_size",
     "init_parallel_env",
-    "reduce",
 ]
 
 
@@ -106,64 +98,6 @@ class DataParallel(DistributedModel):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return as_paddle(super().forward(*inputs, **kwargs))
-
-
-class ReduceOp:
-    """What `all_reduce` and `reduce` do with the values of all workers."""
-
-    SUM, MAX, MIN, PROD = dist.ReduceOp.SUM, dist.ReduceOp.MAX, dist.ReduceOp.MIN, dist.ReduceOp.PRODUCT
-
-
-def all_reduce(tensor: torch.Tensor, op: Any = ReduceOp.SUM, group: None = None, use_calc_stream: bool = True) -> None:  # noqa: ARG001
-    """The sum over all workers, or another ReduceOp, in place."""
-    _alone("all_reduce", group)
-    dist.all_reduce(tensor.detach(), op)
-
-
-def reduce(
-    tensor: torch.Tensor,
-    dst: int,
-    op: Any = ReduceOp.SUM,
-    group: None = None,
-    use_calc_stream: bool = True,  # noqa: ARG001
-) -> None:
-    """The same for worker `dst` alone."""
-    _alone("reduce", group)
-    dist.reduce(tensor.detach(), dst, op)
-
-
-def broadcast(tensor: torch.Tensor, src: int, group: None = None, use_calc_stream: bool = True) -> None:  # noqa: ARG001
-    """The values of worker `src`, in place."""
-    _alone("broadcast", group)
-    dist.broadcast(tensor.detach(), src)
-
-
-def all_gather(
-    tensor_list: list[Any],
-    tensor: torch.Tensor,
-    group: None = None,
-    use_calc_stream: bool = True,  # noqa: ARG001
-) -> None:
-    """The tensors of all workers, by index, put into an empty list."""
-    _alone("all_gather", group)
-    if tensor_list:
-        raise UsageError(f"all_gather: tensor_list must be an empty list, got {len(tensor_list)} elements")
-    found = [torch.empty_like(tensor.detach()) for _ in range(dist.get_world_size())]
-    dist.all_gather(found, tensor.detach())
-    tensor_list.extend(as_paddle(found))
-
-
-def barrier(group: None = None) -> None:
-    """Return when every worker has come here."""
-    _alone("barrier", group)
-    api.fleet.barrier_worker()
-
-
-def _alone(what: str, group: None) -> None:
-    if group is not None:
-        raise NotSupportedError(f"{what}: group must be left out; every worker of the job takes part")
-    if not dist.is_initialized():
-        raise NotReadyError(f"{what} needs the other workers; call init_parallel_env() first")
 
 
 def _strategy(bucket_MB: int | None, last_MB: float | None, find_unused: bool | None) -> DistributedStrategy:  # noqa: N803

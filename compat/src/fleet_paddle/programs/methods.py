@@ -9,7 +9,7 @@ from typing import Any
 from fleet.static import layers
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.functions import table
-from fleet_paddle.programs.subscripts import item
+from fleet_paddle.programs.subscripts import item, put
 from fleet_paddle.rows.listing import functions
 
 METHODS = {one.spelling.name for one in functions() if not one.spelling.home and one.is_method and one.of_variables}
@@ -74,4 +74,10 @@ def _dim(x: Variable) -> int:
     return x.ndim
 
 
-_OWN: dict[str, Callable[..., Any]] = {"__getitem__": item, "detach": _detach, "dim": _dim, "ndimension": _dim}
+_OWN: dict[str, Callable[..., Any]] = {
+    "__getitem__": item,
+    "__setitem__": put,
+    "detach": _detach,
+    "dim": _dim,
+    "ndimension": _dim,
+}

@@ -20,6 +20,29 @@ def item(x: Variable, key: Any) -> Variable:
     parts = [_array(one) if isinstance(one, list | np.ndarray) else one for one in parts]
     if any(isinstance(one, Variable) and one.dtype == "bool" for one in parts):
         return _masked(x, parts)
+    named, written = _written(x, key, parts)
+    made: Variable = add("getitem", {"X": x, **named}, {"key": written})
+    return made
+
+
+def put(x: Variable, key: Any, value: Any) -> None:
+    """`x[key] = value`: what reads `x` from here on finds the new values, and gradients flow to old and new ones."""
+    if x.is_data:
+        raise UsageError(f"{prefix()}{x.name!r} is fed, and takes no new values; copy it first: y = paddle.assign(x)")
+    mask = key if isinstance(key, Variable) and key.dtype == "bool" else None
+    given = value if isinstance(value, Variable) else _array(np.asarray(value, dtype=x.dtype))
+    given = given if given.dtype == x.dtype else layers.cast(given, x.dtype)
+    if mask is not None:
+        made: Variable = add("masked_put", {"X": x, "Mask": mask, "Value": given})
+    else:
+        parts = list(key) if isinstance(key, tuple) else [key]
+        named, written = _written(x, key, [_array(one) if isinstance(one, list | np.ndarray) else one for one in parts])
+        made = add("setitem", {"X": x, **named, "Value": given}, {"key": written})
+    layers.assign(made, x)
+
+
+def _written(x: Variable, key: Any, parts: list[Any]) -> tuple[dict[str, list[Variable]], list[list[Any]]]:
+    """What stands between brackets as plain values, and the variables among it by their slots."""
     written: list[list[Any]] = []
     indexes: list[Variable] = []
     bounds: list[Variable] = []
@@ -43,8 +66,7 @@ def item(x: Variable, key: Any) -> Variable:
         raise UsageError(f"{prefix()}{x.name!r} takes one ... between [], got {key!r}")
     if not any(one[0] == "dots" for one in written):
         written.append(["dots"])
-    made: Variable = add("getitem", {"X": x, "Index": indexes, "Bounds": bounds}, {"key": written})
-    return made
+    return {"Index": indexes, "Bounds": bounds}, written
 
 
 def _array(given: Any) -> Variable:

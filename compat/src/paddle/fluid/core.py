@@ -7,10 +7,14 @@ alias(
     {
         "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace EOFException LoDTensorArray Scope",
         "fleet_paddle.imperative": "is_compiled_with_cuda",
+        "fleet_paddle.inference": "PaddleTensor",
         "fleet_paddle.programs.lod": "LoDTensor",
         "fleet_paddle.programs.var_types": "VarDesc",
     },
     renamed={
+        "AnalysisConfig": "fleet_paddle.inference:Config",
+        "PaddlePredictor": "fleet_paddle.inference:Predictor",
+        "create_paddle_predictor": "fleet_paddle.inference:create_predictor",
         "Tensor": "fleet_paddle.programs.lod:LoDTensor",
         "VarBase": "fleet_paddle.imperative:Tensor",
         "_cuda_synchronize": "torch.cuda:synchronize",

@@ -19,9 +19,42 @@ T = torch.Tensor
 @computed("getitem", attrs={"key": []}, inputs=("X", "Index*", "Bounds*"), values=("Bounds",))
 def _getitem(x: T, indexes: list[T], bounds: list[T], key: list[list[Any]]) -> T:
     """The part of `x` that the key names."""
+    parts, turned = _parts(x, indexes, bounds, key)
+    made = x[parts]
+    return made.flip(turned) if turned else made
+
+
+@computed(
+    "setitem",
+    attrs={"key": []},
+    inputs=("X", "Index*", "Bounds*", "Value"),
+    wrt=("X", "Value"),
+    values=("Bounds",),
+)
+def _setitem(x: T, indexes: list[T], bounds: list[T], value: T, key: list[list[Any]]) -> T:
+    """`x` with `value`, repeated where it is smaller, in the part that the key names."""
+    parts, turned = _parts(x, indexes, bounds, key)
+    made = x.clone()
+    made[parts] = value.expand(x[parts].shape).flip(turned) if turned else _one_number(value, x[parts])
+    return made
+
+
+@computed("masked_put", inputs=("X", "Mask", "Value"), wrt=("X", "Value"))
+def _masked_put(x: T, mask: T, value: T) -> T:
+    """`x` with one number, or one entry, where the mask is True."""
+    return torch.where(mask.reshape(*mask.shape, *([1] * (x.dim() - mask.dim()))), value, x)
+
+
+def _one_number(value: T, place: T) -> T:
+    """A single value of shape [1] fits everywhere, also where no dimension is left."""
+    return value.reshape(()) if value.numel() == 1 and place.dim() == 0 else value
+
+
+def _parts(x: T, indexes: list[T], bounds: list[T], key: list[list[Any]]) -> tuple[tuple[Any, ...], list[int]]:
+    """What torch takes between brackets, and the dimensions of the result that are then to be turned round."""
     given, ends = iter(indexes), iter(bounds)
     parts: list[Any] = []
-    turned = []
+    turned: list[int] = []
     for kind, *more in _without_dots(key, x.dim()):
         if kind == "slice":
             start, stop, step = (_bound(one, ends) for one in more)
@@ -35,8 +68,7 @@ def _getitem(x: T, indexes: list[T], bounds: list[T], key: list[list[Any]]) -> T
             parts.append(None)
         else:
             parts.append(next(given) if kind == "index" else more[0])
-    made = x[tuple(parts)]
-    return made.flip(turned) if turned else made
+    return tuple(parts), turned
 
 
 def _without_dots(key: list[list[Any]], rank: int) -> Iterator[list[Any]]:

@@ -88,6 +88,25 @@ def test_it_prints_steps_and_what_was_measured(capsys: pytest.CaptureFixture[str
     assert result["acc"] == pytest.approx(right.mean())
 
 
+def test_a_logger_may_print_more(capsys: pytest.CaptureFixture[str]) -> None:
+    class Counting(callbacks.ProgBarLogger):  # type: ignore[name-defined, misc]
+        def on_train_begin(self, logs: Any = None) -> None:
+            super().on_train_begin(logs)
+            self.train_metrics = ["loss", "ten times"]
+
+        def on_train_batch_end(self, step: int, logs: Any = None) -> None:
+            logs["ten times"] = 10 * step
+            super().on_train_batch_end(step, logs)
+
+    _model(_net(2), paddle.metric.Accuracy()).fit(Classes(), Classes(), batch_size=8, callbacks=Counting(2))
+    trained, evaluated = capsys.readouterr().out.split("Eval begin...")
+    assert " - ten times: 10.0000 - " in trained
+    assert " - ten times: 30.0000 - " in trained
+    assert " - acc: " not in trained
+    assert " - acc: " in evaluated
+    assert "ten times" not in evaluated
+
+
 def test_batches_one_by_one() -> None:
     model = _model(_net(2), paddle.metric.Accuracy())
     x, y = Classes().x[:4], (Classes().x[:4, :1] > 0).astype(np.int64)

@@ -73,6 +73,10 @@ def test_files_are_found_and_never_downloaded(tmp_path: Path, monkeypatch: pytes
         find("http://h/b.tar.gz", str(tmp_path))
     (tmp_path / "b").mkdir()
     assert find("http://h/b.tar.gz", str(tmp_path)) == str(tmp_path / "b")
+    with pytest.raises(UsageError, match=rf"unpack it to {tmp_path}/c.en-vi$"):
+        find("http://h/c.en-vi.tar.gz", str(tmp_path))
+    (tmp_path / "c.en-vi").mkdir()
+    assert find("http://h/c.en-vi.tar.gz", str(tmp_path)) == str(tmp_path / "c.en-vi")
     monkeypatch.setenv("FLEET_DATA_HOME", str(tmp_path))
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "w.pdparams").write_text("x")

@@ -30,7 +30,6 @@ from typing import Any, NamedTuple, NoReturn
 _PR_SET_CHILD_SUBREAPER = 36
 # Besides Fleet itself: torch's compiler comes with the first step of an optimizer.
 _PRELOADED = ("torch", "torch._dynamo", "torch.distributed.fsdp", "torch.distributed.optim", "torch.utils.data", "rich")
-_OPTIONAL = ("triton",)  # comes with builds of torch for GPUs
 _PYTHON_PATH = os.environ.get("PYTHONPATH", "").split(os.pathsep)
 _STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FORK_BESIDE_THREADS = "FLEET_TEST_FORK_BESIDE_THREADS"
@@ -51,13 +50,8 @@ def preload() -> None:
     for name in _PRELOADED:
         importlib.import_module(name)
     for module in pkgutil.walk_packages(fleet.__path__, "fleet."):
-        if module.name.endswith("__main__"):
-            continue
-        try:
+        if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-        except ModuleNotFoundError as error:
-            if error.name not in _OPTIONAL:
-                raise
     assert len(os.listdir("/proc/self/task")) == 1, "an import has started a thread: nothing can be forked any more"
     gc.freeze()
 

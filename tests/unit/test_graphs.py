@@ -13,7 +13,7 @@ from torch import nn
 
 import fleet
 from fleet.errors import UsageError
-from fleet.nn import graphs
+from fleet.nn import recording
 from fleet.nn.graphs import BEFORE, MOST, Recorded, parts_of, record_parts
 
 
@@ -51,8 +51,8 @@ def num_replays(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def warm_up(work: Callable[[], None], device: torch.device) -> None:
         work()
 
-    monkeypatch.setattr(graphs, "record", record)
-    monkeypatch.setattr(graphs, "warm_up", warm_up)
+    monkeypatch.setattr(recording, "record", record)
+    monkeypatch.setattr(recording, "warm_up", warm_up)
     return counted
 
 
@@ -140,6 +140,89 @@ def test_a_second_backward_that_comes_too_late_is_an_error(num_replays: list[int
         loss.backward()
 
 
+def test_two_losses_may_go_through_one_call(num_replays: list[int]) -> None:
+    model, other = pair()
+    x = torch.randn(4, 8)
+    for one in (model, other):
+        train(one, [4] * 4)
+        scores = one(x)
+        scores.sum().backward(retain_graph=True)
+        scores.square().sum().backward()
+    for a, b in zip(model.deep.parameters(), other.deep.parameters(), strict=True):
+        assert a.grad is not None
+        assert b.grad is not None
+        assert torch.equal(a.grad, b.grad)
+
+
+def test_activations_stay_for_a_second_backward(num_replays: list[int]) -> None:
+    """What backward frees while it is recorded, later steps of it overwrite in every replay."""
+    kept = []
+
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            kept.append(ctx)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = 2 * ctx.saved_tensors[0] * grads[0]
+            return found
+
+    class Squares(nn.Sequential):
+        def forward(self, x: torch.Tensor) -> Any:
+            return Square.apply(super().forward(x))  # type: ignore[no-untyped-call]
+
+    part = Squares(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 1))
+    record_parts(part)
+    for _ in range(BEFORE + 1):
+        part(torch.randn(4, 8)).sum().backward()
+    assert len(kept[-1].saved_tensors) == 1
+
+
+def test_gradients_that_were_asked_for_stay_as_they_are(num_replays: list[int]) -> None:
+    _, other = pair()
+    train(other, [4] * 4)
+    x = torch.randn(4, 8, requires_grad=True)
+    before: Any = None
+    found: Any = None
+    for _ in range(BEFORE + 2):
+        before = found
+        found = torch.autograd.grad(other.deep(x).square().sum(), [x, *other.deep.parameters()])
+    values = [one.clone() for one in before]
+    torch.autograd.grad(other.deep(3 * x).sum(), [x])
+    assert all(torch.equal(one, value) for one, value in zip(before, values, strict=True))
+    assert not {one.data_ptr() for one in before} & {one.data_ptr() for one in found}
+
+
+def test_backward_is_recorded_without_autocast(num_replays: list[int]) -> None:
+    seen: list[bool] = []
+
+    class Looks(torch.autograd.Function):
+        @staticmethod
+        def forward(_ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(_ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+            seen.append(torch.is_autocast_enabled("cpu"))
+            return grads[0]
+
+    class Looked(nn.Sequential):
+        def forward(self, x: torch.Tensor) -> Any:
+            return Looks.apply(super().forward(x))  # type: ignore[no-untyped-call]
+
+    part = Looked(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 1))
+    record_parts(part)
+    for _ in range(BEFORE + 2):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = part(torch.randn(2, 8)).float().sum()
+        loss.backward()
+    assert num_replays[0] == 4
+    assert not any(seen)
+
+
 def test_evaluation_and_other_arguments_run_as_ever(num_replays: list[int]) -> None:
     model, other = pair()
     train(model, [4] * 4)
@@ -163,6 +246,74 @@ def test_parameters_that_were_moved_or_frozen_are_recorded_anew(num_replays: lis
         last.bias.requires_grad_(False)
         train(one, [4] * 4)
     assert_equal(model, other)
+
+
+def _put_another_parameter(deep: nn.Sequential) -> None:
+    deep[0].weight = nn.Parameter(torch.ones(6, 8))
+
+
+def _put_another_buffer(deep: nn.Sequential) -> None:
+    deep[1].running_mean = torch.full((6,), 3.0)
+
+
+def _put_another_module(deep: nn.Sequential) -> None:
+    deep[2] = nn.Tanh()
+
+
+def _freeze_statistics(deep: nn.Sequential) -> None:
+    deep[1].eval()
+
+
+@pytest.mark.parametrize(
+    "change", [_put_another_parameter, _put_another_buffer, _put_another_module, _freeze_statistics]
+)
+def test_a_part_that_was_changed_is_recorded_anew(
+    num_replays: list[int], change: Callable[[nn.Sequential], None]
+) -> None:
+    model, other = pair()
+    for one in (model, other):
+        train(one, [4] * 4)
+        change(one.deep)
+        num_replays[0] = 0
+        train(one, [4] * 5)
+    assert_equal(model, other)
+    assert num_replays[0] == 2 * 5 + 2 * (5 - BEFORE)
+
+
+def test_other_parameters_for_one_call_are_used(num_replays: list[int]) -> None:
+    model, other = pair()
+    x = torch.randn(4, 8)
+    for one in (model, other):
+        train(one, [4] * 4)
+    given = {name: 2 * one.detach() for name, one in model.named_parameters()}
+    found = [torch.func.functional_call(one, given, x) for one in (model, other)]
+    assert torch.equal(*found)
+
+
+def test_parameters_that_move_in_every_step_are_never_recorded(num_replays: list[int]) -> None:
+    _, other = pair()
+    for _ in range(3 * BEFORE):
+        train(other, [4])
+        for one in other.deep.parameters():
+            one.data = one.data.clone()
+    forward = other.deep.forward
+    assert isinstance(forward, Recorded)
+    assert not forward._graphs
+
+
+def test_a_list_stays_a_list(num_replays: list[int]) -> None:
+    class Both(nn.Sequential):
+        def forward(self, x: torch.Tensor) -> Any:
+            y = super().forward(x)  # type: ignore[no-untyped-call]
+            return [y, 2 * y]
+
+    part = Both(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 1))
+    record_parts(part)
+    for _ in range(BEFORE + 2):
+        found = part(torch.randn(2, 8))
+        assert isinstance(found, list)
+        torch.cat(found).sum().backward()
+    assert num_replays[0] == 4
 
 
 def test_copies_run_as_their_class_says(num_replays: list[int]) -> None:
@@ -190,6 +341,32 @@ def test_hooks_inside_keep_a_part_from_being_recorded(num_replays: list[int], ca
     assert "part 'deep' is not recorded, it runs as ever: '0' in it has hooks" in caplog.text
 
 
+def test_hooks_that_come_later_are_called(num_replays: list[int], caplog: pytest.LogCaptureFixture) -> None:
+    _, other = pair()
+    train(other, [4] * 4)
+    seen: list[int] = []
+    handle = other.deep[0].register_forward_hook(lambda *_: seen.append(1))
+    train(other, [4] * 3)
+    assert len(seen) == 3
+    assert caplog.text.count("has hooks") == 1
+    handle.remove()
+    before = num_replays[0]
+    train(other, [4])
+    assert num_replays[0] - before == 4
+
+
+def test_layers_that_talk_to_other_workers_run_as_ever(
+    num_replays: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    _, other = pair()
+    other.deep[1] = nn.SyncBatchNorm(6)
+    forward = other.deep.forward
+    assert isinstance(forward, Recorded)
+    forward._look_at(list(other.deep.modules()))
+    assert forward._recorded((torch.randn(4, 8),)) is None
+    assert "SyncBatchNorm talks to other workers" in caplog.text
+
+
 def test_a_part_that_gives_no_tensors_runs_as_ever(num_replays: list[int], caplog: pytest.LogCaptureFixture) -> None:
     class Pair(nn.Sequential):
         def forward(self, x: torch.Tensor) -> Any:
@@ -200,7 +377,7 @@ def test_a_part_that_gives_no_tensors_runs_as_ever(num_replays: list[int], caplo
     for _ in range(4):
         model(torch.randn(2, 8))["y"].sum().backward()
     assert num_replays[0] == 0
-    assert caplog.text.count("it returns something else than tensors") == 1
+    assert caplog.text.count("it returns a dict, not a tensor, or a tuple or list of tensors") == 1
 
 
 def test_no_more_than_some_shapes_are_recorded(num_replays: list[int]) -> None:

@@ -43,6 +43,29 @@ def adds(x: torch.Tensor) -> torch.Tensor:
     return torch.zeros(x.shape[0], 1, x.shape[-2], 1).expand(-1, -1, -1, x.shape[-2])
 
 
+def is_filled(x: torch.Tensor) -> torch.Tensor:
+    mask = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool)
+    mask[:, 3:] = False
+    return mask
+
+
+def is_filled_by_a_method(x: torch.Tensor) -> torch.Tensor:
+    mask = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool)
+    mask.tril_()
+    return mask
+
+
+def is_filled_through_a_view(x: torch.Tensor) -> torch.Tensor:
+    mask = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool)
+    mask[0].narrow(0, 1, 2).logical_not_()
+    return mask[None, None].expand(x.shape[0], 1, -1, -1)
+
+
+def stands_beside_one_that_is_filled(x: torch.Tensor) -> torch.Tensor:
+    is_filled(x)
+    return hides_nothing(x)
+
+
 class Attention(nn.Module):
     def __init__(self, mask: Mask, is_named: bool) -> None:
         super().__init__()
@@ -65,6 +88,10 @@ class Attention(nn.Module):
         (depends_on_values, 1),
         (is_drawn, 1),
         (adds, 1),
+        (is_filled, 1),
+        (is_filled_by_a_method, 1),
+        (is_filled_through_a_view, 1),
+        (stands_beside_one_that_is_filled, None),
     ],
 )
 def test_masks(mask: Mask, kept: int | None, is_named: bool) -> None:
@@ -94,6 +121,37 @@ def test_masks(mask: Mask, kept: int | None, is_named: bool) -> None:
         assert left.target == "contiguous" or left.meta["example_value"].stride(-1) == 1
     if kept is None:
         assert not seen[0].graph.find_nodes(op="call_method", target="expand")
+
+
+class Counts(nn.Module):
+    """Changes its buffers in place, and needs nothing of what these changes return."""
+
+    seen: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.register_buffer("seen", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen.add_(1)
+        self.seen[0] = 5
+        self.seen[1:].mul_(2)
+        scores: torch.Tensor = self.norm(x)
+        return scores
+
+
+def test_changes_in_place_stay() -> None:
+    def backend(module: torch.fx.GraphModule, _inputs: Any) -> Any:
+        PlainMasks()(module.graph)
+        module.recompile()
+        return module
+
+    torch._dynamo.reset()
+    model, x = Counts(), torch.randn(8, 4)
+    torch.compile(model, backend=backend)(x)
+    assert model.seen.tolist() == [5.0, 2.0, 2.0]
+    assert model.norm.num_batches_tracked == 1
 
 
 def test_the_pass_has_a_name_for_torchs_cache() -> None:

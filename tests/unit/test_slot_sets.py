@@ -88,3 +88,14 @@ def test_keys_may_be_any_number() -> None:
     assert sorted(slots) == sorted(set(slots))
     assert sorted(new) == extremes.tolist()
     assert place(sets, extremes.flip(0), 2, 2)[0] == slots[::-1]
+
+
+def test_without_triton_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fleet.ps import slot_kernels, slot_sets
+
+    slot_sets._kernels.cache_clear()
+    monkeypatch.setattr(slot_kernels, "IS_THERE", False)
+    try:
+        assert SlotSets(64, torch.device("cpu"), kernels=True)._kernels is None
+    finally:
+        slot_sets._kernels.cache_clear()

@@ -57,15 +57,23 @@ def get_path_from_url(
     """
     del check_exist
     path = Path(root_dir) / url.rsplit("/", 1)[-1]
-    unpacked = path.with_name(path.name.partition(".")[0])
-    if decompress and unpacked != path and unpacked.is_dir():
-        return str(unpacked)
-    if not path.is_file() or (decompress and path.name.endswith(_ARCHIVES)):
-        where = f"unpack it to {unpacked}" if decompress and path.name.endswith(_ARCHIVES) else f"put it at {path}"
+    packed = decompress and path.name.endswith(_ARCHIVES)
+    places = _unpacked(path) if decompress else []
+    if found := next((place for place in places if place.is_dir()), None):
+        return str(found)
+    if packed or not path.is_file():
+        where = f"unpack it to {places[0]}" if packed else f"put it at {path}"
         raise UsageError(f"{url}: nothing is downloaded here; {where}")
     if md5sum is not None and md5file(path) != md5sum:
         raise UsageError(f"{path} is not the file of {url}: its MD5 checksum is {md5file(path)}, not {md5sum}")
     return str(path)
+
+
+def _unpacked(path: Path) -> list[Path]:
+    """Folders that an archive may have been unpacked to: its name without the ending, or up to the first dot."""
+    whole = next((path.name.removesuffix(end) for end in _ARCHIVES if path.name.endswith(end)), path.name)
+    names = dict.fromkeys((whole, path.name.partition(".")[0]))
+    return [path.with_name(name) for name in names if name not in ("", path.name)]
 
 
 def get_weights_path_from_url(url: str, md5sum: str | None = None) -> str:

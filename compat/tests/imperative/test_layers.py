@@ -183,6 +183,7 @@ def normed(x: torch.Tensor) -> torch.Tensor:
             [4, 3],
         ),
         (lambda x: nn.functional.softmax_with_cross_entropy(x, LABELS[:, None]), row_losses, [4, 3]),
+        (lambda x: nn.functional.softmax_with_cross_entropy(x, LABELS[:, None, None]), row_losses, [4, 3]),
         (lambda x: nn.NLLLoss()(x, LABELS), lambda x: F.nll_loss(x, LABELS), [4, 3]),
         (
             lambda x: nn.BCELoss()(nn.functional.sigmoid(x), ONES),

@@ -193,6 +193,7 @@ def test_shapes_read_as_lists_and_serve_torch_as_tuples() -> None:
         (lambda: paddle.full([1], 3), torch.float32, [3]),
         (lambda: paddle.ones_like(X), torch.float32, [[1, 1], [1, 1]]),
         (lambda: paddle.arange(3), torch.int64, [0, 1, 2]),
+        (lambda: paddle.arange(0, paddle.shape(paddle.ones([4, 3]))[-1]), torch.int64, [0, 1, 2]),
         (lambda: paddle.arange(1, 2, 0.5), torch.float32, [1, 1.5]),
         (lambda: paddle.linspace(0, 1, 3), torch.float32, [0, 0.5, 1]),
         (lambda: paddle.eye(2), torch.float32, [[1, 0], [0, 1]]),

@@ -65,7 +65,7 @@ def test_children_and_which_of_them_are_items() -> None:
 
 
 def test_a_device_is_named_and_a_stage_is_refused() -> None:
-    for device in ("cpu", "gpu", None):
+    for device in ("cpu", "gpu", "gpu:0", None):
         with device_guard(device):
             pass
     with pytest.raises(NotSupportedError, match="stages on several devices"), device_guard("gpu:1"):

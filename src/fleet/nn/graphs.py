@@ -1,27 +1,25 @@
 """The parts of a model without tables as CUDA graphs: `strategy.cuda_graphs` (ADR 46).
 
 With small batches a GPU is quicker than the launches of what it is to do. A part's forward and backward are recorded
-once for each shape of its inputs and replayed by one launch each. Whatever a recording could not repeat runs as ever:
-evaluation, other arguments than tensors, a part that is called again before the backward of its last call, parts with
-hooks inside. Names, parameters and `state_dict` stay what they are; only `forward` is another one.
+once for each shape of its inputs (`recording`) and replayed by one launch each. Whatever could not be repeated so runs
+as ever: evaluation, other arguments than tensors, a part that is called again before the backward of its last call,
+parts with hooks inside. Names, parameters and `state_dict` stay what they are; only `forward` is another one.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
-from weakref import ReferenceType, ref
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
+from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.stateless import _reparametrize_module
 
-from fleet.errors import UsageError
+from fleet.nn.recording import Graph, Tensors, unchanged, without_cached_casts
 from fleet.nn.sparse import SparseModule
 
 log = logging.getLogger(__name__)
@@ -30,13 +28,8 @@ BEFORE = 2
 """Calls of a shape before it is recorded: a last, shorter batch comes once an epoch."""
 MOST = 16
 """Shapes of a part that are recorded; each keeps its activations."""
-NUM_WARM_UPS = 3
 LEAST_LAYERS = 3
 """A part of fewer layers has no launches to save."""
-
-Tensors = tuple[torch.Tensor, ...]
-Replay = Callable[[], object]
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def parts_of(model: nn.Module) -> list[tuple[str, nn.Module]]:
@@ -60,7 +53,8 @@ def record_parts(model: nn.Module) -> Callable[[], None]:
 
     def undo() -> None:
         for module in replaced:
-            module.__dict__.pop("forward", None)
+            if isinstance(module.__dict__.get("forward"), Recorded):  # somebody may have put another one around it
+                del module.__dict__["forward"]
 
     return undo
 
@@ -88,10 +82,12 @@ class Recorded:
         self._forward = module.forward
         self._parameters = list(module.parameters())
         self._device = self._parameters[0].device
-        self._state: list[tuple[int, bool]] = []
+        self._state: list[Any] = []
+        self._alive: Any = ()  # what has its ids in the state: nothing else can have them so long
         self._seen: Counter[Any] = Counter()
-        self._graphs: dict[Any, _Graph] = {}
+        self._graphs: dict[Any, Graph] = {}
         self._is_given_up = False
+        self._has_warned_of_hooks = False
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         graph = None if named or self._is_given_up else self._graph(inputs)
@@ -101,14 +97,14 @@ class Recorded:
         """A copy of the module runs as its class says."""
         return _forward_of, (self._module,)
 
-    def _graph(self, inputs: tuple[Any, ...]) -> _Graph | None:
+    def _graph(self, inputs: tuple[Any, ...]) -> Graph | None:
         """What replays this call; None if it has to run."""
         if not (torch.is_grad_enabled() and self._module.training and self._can_take(inputs)):
             return None
-        state = [(one.data_ptr(), one.requires_grad) for one in self._parameters]
-        if state != self._state:  # a recording reads and writes memory, whoever it belongs to
-            self._state = state
-            self._graphs.clear()
+        modules = _modules_of(self._module)
+        if self._is_hooked(modules):
+            return None
+        self._look_at(modules)
         key = (
             torch.is_autocast_enabled(self._device.type),
             torch.get_autocast_dtype(self._device.type),
@@ -132,175 +128,64 @@ class Recorded:
             and not torch.compiler.is_compiling()
         )
 
-    def _recorded(self, inputs: Tensors) -> _Graph | None:
-        hooked = next((name for name, one in self._module.named_modules() if name and _has_hooks(one)), None)
-        if hooked is not None:
-            self._give_up(f"{hooked!r} in it has hooks, which a recording would not call")
-            return None
+    def _is_hooked(self, modules: Sequence[nn.Module]) -> bool:
+        """Whether somebody wants to be called inside, which a replay would not do; one warning names a module."""
+        if not any(map(_has_hooks, modules[1:])) and not _has_any_global_hook():
+            return False
+        if not self._has_warned_of_hooks:
+            self._has_warned_of_hooks = True
+            name = next((name for name, one in self._module.named_modules() if name and _has_hooks(one)), None)
+            who = "every module" if name is None else f"{name!r} in it"
+            self._warn(f"{who} has hooks, which a recording would not call")
+        return True
+
+    def _look_at(self, modules: Sequence[nn.Module]) -> None:
+        """Forget the recordings if the part has changed since: they use memory, whoever it belongs to by now."""
+        tensors = [one for module in modules for one in (*module._parameters.values(), *module._buffers.values())]
+        state: list[Any] = [(id(module), module.training) for module in modules]
+        state += [None if one is None else (id(one), one.data_ptr(), one.requires_grad) for one in tensors]
+        if state == self._state:
+            return
+        self._state, self._alive = state, (modules, tensors)
+        self._parameters = list(self._module.parameters())
+        self._graphs.clear()
+        self._seen.clear()
+
+    def _recorded(self, inputs: Tensors) -> Graph | None:
         # Leaves of their own over the same memory: what autograd keeps for those of the model belongs to their stream.
         leaves = {id(one): one.detach().requires_grad_(one.requires_grad) for one in self._parameters}
         by_name = {name: leaves[id(one)] for name, one in self._module.named_parameters(remove_duplicate=False)}
 
         def run(*given: torch.Tensor) -> Any:
-            with _reparametrize_module(self._module, by_name), _without_cached_casts():
+            with _reparametrize_module(self._module, by_name), without_cached_casts():
                 return self._forward(*given)
 
         try:
-            with _unchanged(self._module, self._device):
-                return _Graph(run, inputs, list(leaves.values()))
+            if any(isinstance(one, nn.SyncBatchNorm) for one in self._module.modules()):
+                raise RuntimeError("SyncBatchNorm talks to other workers, which may not be recording")
+            with unchanged(self._module, self._device):
+                return Graph(run, inputs, list(leaves.values()))
         except RuntimeError as error:
-            self._give_up((str(error).strip().splitlines() or [type(error).__name__])[0])
+            self._is_given_up = True
+            self._warn((str(error).strip().splitlines() or [type(error).__name__])[0])
             return None
 
-    def _give_up(self, why: str) -> None:
-        self._is_given_up = True
+    def _warn(self, why: str) -> None:
         log.warning("strategy.cuda_graphs: part %r is not recorded, it runs as ever: %s", self._name, why)
 
 
-class _Call:
-    """One call whose backward may still come."""
-
-    is_over = False
-
-
-class _Graph:
-    """Forward and backward for inputs of one shape."""
-
-    def __init__(self, run: Callable[..., Any], inputs: Tensors, parameters: Sequence[torch.Tensor]) -> None:
-        self._run = run
-        self._inputs = [one.detach().clone().requires_grad_(one.requires_grad) for one in inputs]
-        self._wrt = [one for one in (*self._inputs, *parameters) if one.requires_grad]
-        self._outputs: Tensors = ()
-        self._is_one = True
-        warm_up(self._forward_and_backward, inputs[0].device)
-        self._kept, self._replay_forward, pool = record(self._forward, inputs[0].device, None)
-        self._grads = [torch.zeros_like(one) for one in self._kept]
-        found, self._replay_backward, _ = record(self._backward, inputs[0].device, pool)
-        by_tensor = {id(one): grad for one, grad in zip(self._wrt, found, strict=True)}
-        self._found = [by_tensor.get(id(one)) for one in (*self._inputs, *parameters)]
-        self._last: ReferenceType[_Call] | None = None
-
-    @property
-    def is_free(self) -> bool:
-        """Whether nobody needs the activations of the last call any more."""
-        last = None if self._last is None else self._last()
-        return last is None or last.is_over
-
-    def __call__(self, inputs: Tensors, parameters: Sequence[torch.Tensor]) -> Any:
-        outputs: Tensors = _Replayed.apply(self, *inputs, *parameters)  # type: ignore[no-untyped-call]
-        return outputs[0] if self._is_one else outputs
-
-    def forward(self, tensors: Sequence[torch.Tensor]) -> tuple[_Call, Tensors]:
-        """Replay it; what comes out is the caller's own."""
-        with torch.no_grad():
-            for own, given in zip(self._inputs, tensors, strict=False):
-                own.copy_(given, non_blocking=True)
-        self._replay_forward()
-        call = _Call()
-        self._last = ref(call)
-        return call, tuple(one.detach().clone() for one in self._kept)
-
-    def backward(self, call: _Call, grads: Sequence[torch.Tensor | None]) -> Sequence[torch.Tensor | None]:
-        """Replay it for a call; gradients are the graph's own, and hold until it is replayed again."""
-        if self._last is None or self._last() is not call:
-            raise UsageError(
-                "strategy.cuda_graphs: backward() comes a second time, after the part that it goes through was called "
-                "again; call backward() once for each batch, or leave cuda_graphs False"
-            )
-        for own, given in zip(self._grads, grads, strict=True):
-            own.zero_() if given is None else own.copy_(given, non_blocking=True)
-        self._replay_backward()
-        call.is_over = True
-        return self._found
-
-    def _forward(self) -> Sequence[torch.Tensor]:
-        found = self._run(*self._inputs)
-        self._is_one = isinstance(found, torch.Tensor)
-        self._outputs = (found,) if isinstance(found, torch.Tensor) else tuple(found)
-        if not all(getattr(one, "requires_grad", False) for one in self._outputs):
-            raise RuntimeError("it returns something else than tensors that have a gradient")
-        return self._outputs
-
-    def _backward(self) -> Sequence[torch.Tensor | None]:
-        return torch.autograd.grad(self._outputs, self._wrt, self._grads, allow_unused=True)
-
-    def _forward_and_backward(self) -> None:
-        self._grads = [torch.zeros_like(one) for one in self._forward()]
-        self._backward()
-        self._outputs = ()  # and with them what autograd keeps for the stream of this
-
-
-class _Replayed(torch.autograd.Function):
-    """One call of a part: its inputs and parameters to what it returns."""
-
-    @staticmethod
-    def forward(ctx: Any, graph: _Graph, *tensors: torch.Tensor) -> Tensors:
-        ctx.graph = graph
-        ctx.call, outputs = graph.forward(tensors)
-        return outputs
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
-        # Not copies: torch copies a gradient that it is to keep and that somebody else has, too.
-        return None, *ctx.graph.backward(ctx.call, grads)
-
-
-def warm_up(work: Callable[[], None], device: torch.device) -> None:
-    """Run it a few times, on a stream beside, as a recording needs it: libraries get their memory then."""
-    beside, current = torch.cuda.Stream(device), torch.cuda.current_stream(device)
-    beside.wait_stream(current)
-    with torch.cuda.stream(beside):
-        for _ in range(NUM_WARM_UPS):
-            work()
-    current.wait_stream(beside)
-
-
-def record(work: Callable[[], Sequence[Any]], device: torch.device, pool: Any) -> tuple[Sequence[Any], Replay, Any]:
-    """What the work gave, what does it again in the same memory, and the pool that this comes from."""
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(device)
-    generator, spare = torch.cuda.default_generators[stream.device_index], torch.Generator(device)
-    spare.set_state(generator.get_state())
-    try:
-        # Of this thread only: the one aside goes on with its own work meanwhile.
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-            found = work()
-    except RuntimeError:
-        # torch leaves its stream and its random numbers in the middle of the recording.
-        torch.cuda.set_stream(stream)
-        generator.graphsafe_set_state(spare)
-        raise
-    return found, graph.replay, graph.pool()
-
-
-@contextmanager
-def _unchanged(module: nn.Module, device: torch.device) -> Iterator[None]:
-    """Warming up counts for nothing: buffers, such as running statistics, and random numbers are as before."""
-    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
-    state = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for buffer, value in before:
-                buffer.copy_(value)
-        if state is not None:
-            torch.cuda.set_rng_state(state, device)
-
-
-@contextmanager
-def _without_cached_casts() -> Iterator[None]:
-    """Autocast keeps weights in half precision until it ends; a recording must cast those of its own time."""
-    before = torch.is_autocast_cache_enabled()
-    torch.set_autocast_cache_enabled(False)
-    try:
-        yield
-    finally:
-        torch.set_autocast_cache_enabled(before)
+def _modules_of(module: nn.Module) -> list[nn.Module]:
+    """A module, then those in it, as often as they occur; quicker than `modules()`, since every call asks."""
+    found = [module]
+    for one in found:
+        found += [child for child in one._modules.values() if child is not None]
+    return found
 
 
 def _has_hooks(module: nn.Module) -> bool:
-    return any(getattr(module, hooks) for hooks in _HOOKS)
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
 
 
 def _forward_of(module: nn.Module) -> MethodType:

@@ -151,9 +151,7 @@ def _sets_of(keys: torch.Tensor, num_sets: int) -> torch.Tensor:
 
 @cache
 def _kernels() -> ModuleType | None:
-    """Those of Triton, which comes with torch for GPUs."""
-    try:
-        from fleet.ps import slot_kernels
-    except ImportError:
-        return None
-    return slot_kernels
+    """Those of Triton, where it is there."""
+    from fleet.ps import slot_kernels  # Triton takes a while to be imported, and only a GPU needs it
+
+    return slot_kernels if slot_kernels.IS_THERE else None

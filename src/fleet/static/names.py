@@ -44,15 +44,24 @@ def generate(stem: str, is_taken: Callable[[str], bool] | None = None) -> str:
     return name
 
 
-@contextmanager
-def guard(prefix: str | None = None) -> Iterator[None]:
-    """Inside, names are counted from 0 again and begin with `prefix`; afterwards counting goes on as before."""
+def switch(names: Names | None = None) -> Names:
+    """Count by `names` from now on, or from 0; what counted until now, to switch back to."""
     global _names
-    before, _names = _names, Names(prefix or "")
+    before, _names = _names, Names() if names is None else names
+    return before
+
+
+@contextmanager
+def guard(prefix: str | Names | None = None) -> Iterator[None]:
+    """Inside, names are counted from 0 again and begin with `prefix`; afterwards counting goes on as before.
+
+    What `switch` gave may be the prefix: then names go on where it was.
+    """
+    before = switch(prefix if isinstance(prefix, Names) else Names(prefix or ""))
     try:
         yield
     finally:
-        _names = before
+        switch(before)
 
 
 @contextmanager

@@ -36,8 +36,8 @@ class Variable(Signs):
     `lod`: row i of a batch is `values[offsets[i]:offsets[i + 1]]`. Where that variable is ragged too, there are two
     levels: its rows are groups of rows.
 
-    Signs such as +, < and x[0] add operators to the program. == and != do not: they tell variables apart, so that these
-    can be in sets and be found in lists; `layers.equal` compares values.
+    Signs such as +, < and x[0] add operators to the program; == and != do so beside a number. Two variables they tell
+    apart, so that these can be in sets and be found in lists; `layers.equal` compares values.
     """
 
     def __init__(

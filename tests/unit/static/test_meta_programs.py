@@ -133,6 +133,30 @@ def test_computing_again_changes_no_bit(job: fleet.Fleet) -> None:
     assert "memory_optimize" in again.main.notes
 
 
+def test_what_was_made_of_a_replaced_value_is_not_computed_again(job: fleet.Fleet) -> None:
+    def gradient(**fields: Any) -> NDArray[Any]:
+        strategy = fleet.DistributedStrategy()
+        for name, value in fields.items():
+            setattr(strategy, name, value)
+        main, startup = static.Program(), static.Program()
+        main.random_seed = startup.random_seed = 5
+        with static.program_guard(main, startup), static.unique_name.guard():
+            factor = layers.fill_constant([1], "float32", 2.0)
+            factor.stop_gradient = True
+            scaled = layers.gelu(static.data("x", [None, 6]) * factor)
+            layers.increment(factor, 1.0)
+            loss = layers.mean(layers.fc(layers.gelu(scaled), 1))
+            job.distributed_optimizer(optimizer.SGD(0.1), strategy).minimize(loss)
+        exe = static.Executor()
+        with static.scope_guard(static.Scope()):
+            exe.run(startup)
+            found: NDArray[Any] = exe.run(main, feed={"x": batches(1)[0]["x"]}, fetch_list=["fc_0.w_0@GRAD"])[0]
+        return found
+
+    again = gradient(recompute=True, recompute_configs={"checkpoints": ["fc_0.tmp_0"]})
+    np.testing.assert_array_equal(again, gradient())
+
+
 def test_lars_and_lamb_are_other_updates(job: fleet.Fleet) -> None:
     feeds = batches(4)
     lars = train(
@@ -185,6 +209,29 @@ def test_mixed_precision_is_that_of_torch(job: fleet.Fleet, dtype: str) -> None:
     assert mixed.types.index("cast") < mixed.types.index("mul")
     assert mixed.main.global_block().var("fc_0.tmp_0").dtype == dtype
     assert all(value.dtype == np.float32 for value in weights(mixed).values())
+
+
+def test_what_blocks_read_keeps_its_precision(job: fleet.Fleet) -> None:
+    def losses(**fields: Any) -> list[float]:
+        strategy = fleet.DistributedStrategy()
+        for name, value in fields.items():
+            setattr(strategy, name, value)
+        main, startup = static.Program(), static.Program()
+        main.random_seed = startup.random_seed = 5
+        with static.program_guard(main, startup), static.unique_name.guard():
+            x = static.data("x", [None, 6])
+            hidden = layers.fc(layers.fc(x, 6), 6)
+            chosen = static.cond(layers.mean(x) > 0.0, lambda: hidden * 2.0, lambda: hidden * 3.0)
+            loss = layers.mean(layers.square(chosen))
+            job.distributed_optimizer(optimizer.SGD(0.01), strategy).minimize(loss)
+        exe = static.Executor()
+        with static.scope_guard(static.Scope()):
+            exe.run(startup)
+            return [float(exe.run(main, feed={"x": one["x"]}, fetch_list=[loss])[0][0]) for one in batches(4)]
+
+    mixed, plain = losses(amp=True, amp_configs={"init_loss_scaling": 64.0}), losses()
+    assert mixed != plain
+    np.testing.assert_allclose(mixed, plain, rtol=1e-2)
 
 
 def test_gradients_that_overflow_change_nothing_and_the_factor_follows(job: fleet.Fleet) -> None:

@@ -85,10 +85,17 @@ def arange(start: Any, end: Any, step: Any, dtype: Any = None) -> Tensor:
     """From `start`, or 0, up to but not including `end`."""
     if end is None:
         start, end = 0, start
-    are_whole = all(isinstance(one, int) for one in (start, end, step))
+    are_whole = all(_is_whole(one) for one in (start, end, step))
     return as_paddle(
         torch.arange(start, end, step, dtype=dtype_of(dtype, "int64" if are_whole else None), device=current())
     )
+
+
+def _is_whole(number: Any) -> bool:
+    """Whether it is of a whole type: `paddle.shape` gives tensors of them."""
+    if isinstance(number, torch.Tensor):
+        return not (number.is_floating_point() or number.is_complex())
+    return isinstance(number, int | np.integer)
 
 
 def linspace(start: float, stop: float, num: int, dtype: Any = None) -> Tensor:

@@ -24,7 +24,9 @@ class Model(Protocol):
     inputs: list[str]
     outputs: list[str]
 
-    def run(self, values: Mapping[str, Any]) -> list[Any]: ...
+    def run(self, values: Mapping[str, Any]) -> list[Any]:
+        """What comes out of arrays or LoDTensors by name: tensors or LoDTensors, in the order of `outputs`."""
+        ...
 
 
 class OfProgram:
@@ -38,6 +40,7 @@ class OfProgram:
         self.outputs = [target.name for target in targets]
 
     def run(self, values: Mapping[str, Any]) -> list[Any]:
+        """Run the program."""
         return self._executor.run(self._program, dict(values), self.outputs, self._scope, return_numpy=False)
 
 
@@ -56,6 +59,7 @@ class OfLayer:
         self.outputs = [f"output_{place}" for place in range(sum(counts))]
 
     def run(self, values: Mapping[str, Any]) -> list[Any]:
+        """Call the layer."""
         given = [torch.as_tensor(values[name]).to(self._device) for name in self.inputs]
         with torch.no_grad():
             made = self._layer.program(*given)

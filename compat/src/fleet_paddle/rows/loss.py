@@ -72,6 +72,7 @@ def _cross_entropy(
             target = target * weight.view(-1, *[1] * (target.dim() - 2))
         made = reduced(-(target * scores).sum(min(1, rank - 1)), reduction)
         return made.unsqueeze(axis) if reduction == "none" and rank > 1 else made
+    label = _without_extra_ones(label, rank)
     has_last = label.dim() == rank and label.shape[axis] == 1
     hard = torch.squeeze(label, axis) if has_last else label
     hard = hard if hard.dtype is torch.int64 else hard.long()
@@ -79,6 +80,12 @@ def _cross_entropy(
     if reduction == "mean" and (made.is_cuda or math.isnan(made.item())):  # looking would stop the GPU
         made = torch.where((hard == ignore).all(), made.new_zeros(()), made)
     return made.unsqueeze(axis) if has_last and reduction == "none" else made
+
+
+def _without_extra_ones(label: T, rank: int) -> T:
+    """Metrics give a label of [batch, time, 1] one more dimension of size 1; PaddlePaddle looks at the first `rank`."""
+    extra = label.shape[rank:]
+    return label.flatten(rank - 1) if extra and all(size == 1 for size in extra) else label
 
 
 def _with_axis(label: Variable, like: Variable, soft_label: bool, axis: int) -> Variable:

@@ -17,7 +17,7 @@ alias(
         "fleet_paddle.dygraph": "load_dygraph save_dygraph",
         "fleet_paddle.foreign.loading": "load",
         "fleet_paddle.flags": "get_flags set_flags",
-        "fleet_paddle.programs.device": "device_guard",
+        "fleet_paddle.programs.device": "cuda_pinned_places device_guard",
         "fleet_paddle.programs.lod": "LoDTensor",
         "fleet_paddle.require": "require_version",
         "fleet_paddle.imperative": "is_compiled_with_cuda is_compiled_with_xpu",
@@ -32,9 +32,9 @@ alias(
         "disable_imperative": "fleet_paddle.mode:enable_static",
         "enable_imperative": "fleet_paddle.mode:disable_static",
     },
-    parts="average backward clip communicator compiler contrib core data_feeder dataloader dataset dygraph executor "
-    "framework incubate initializer install_check io layer_helper layers lod_tensor metrics nets optimizer param_attr "
-    "profiler reader regularizer transpiler unique_name",
+    parts="average backward clip communicator compiler contrib core data_feeder dataloader dataset dygraph evaluator "
+    "executor framework incubate initializer install_check io layer_helper layers lod_tensor metrics nets optimizer "
+    "param_attr profiler reader regularizer transpiler unique_name",
     refused={
         **dict.fromkeys(
             (
@@ -51,9 +51,7 @@ alias(
         ),
         "DataFeedDesc": "give the variables to a dataset: dataset.set_use_var([...])",
         "WeightNormParamAttr": "use ParamAttr with a regularizer, or layers.l2_normalize on the weights",
-        "cuda_pinned_places": "use cpu_places; a loader pins what it sends to a GPU",
         "debugger": "print a program: it is text; exe.source(program) shows what runs",
-        "evaluator": "use fluid.metrics",
         "load_op_library": "register an operator in Python: fleet.static.registry.register",
     },
 )

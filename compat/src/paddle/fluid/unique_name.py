@@ -4,6 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static.names": "generate guard"},
-    refused={"switch": "use guard: with unique_name.guard():"},
+    {"fleet.static.names": "generate guard switch"},
+    renamed={"UniqueNameGenerator": "fleet.static.names:Names", "generator": "fleet.static.names:_names"},
+    live="generator",
 )

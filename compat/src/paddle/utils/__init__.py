@@ -6,10 +6,9 @@ alias(
     __name__,
     {"fleet_paddle.require": "require_version", "fleet_paddle.tools": "deprecated try_import"},
     renamed={"run_check": "fleet.selfcheck:main"},
-    parts="cpp_extension download plot unique_name",
+    parts="cpp_extension download plot profiler unique_name",
     refused={
         "OpLastCheckpointChecker": "operators have no versions here; print(program) shows each with its attributes",
         "dump_config": "a program is text: print(program)",
-        "profiler": "use paddle.fluid.profiler",
     },
 )

@@ -14,13 +14,19 @@ SINGLE = "float32"
 
 
 def cast_forward(block: Block, lists: AutoMixedPrecisionLists, half: str) -> None:
-    """Put casts into the forward operators of a block; what each makes is then declared as it comes out."""
+    """Put casts into the forward operators of a block; what each makes is then declared as it comes out.
+
+    Blocks of operators stay as they are, and so does what they read: they know it by its name.
+    """
     casts: dict[tuple[str, str], str] = {}
+    read_by_blocks = {name for op in block.ops if definition(op.type).blocks for name in op.input_names}
     place = 0
     while place < len(block.ops):
         op = block.ops[place]
-        if op.role == FORWARD and op.type != "cast":
-            place += _cast_inputs(block, place, _wanted(op, block, lists, half), casts)
+        if op.role == FORWARD and op.type != "cast" and not definition(op.type).blocks:
+            is_fixed = any(name in read_by_blocks or block.var(name).persistable for name in op.output_names)
+            wanted = SINGLE if is_fixed else _wanted(op, block, lists, half)
+            place += _cast_inputs(block, place, wanted, casts)
             find_shapes(Infer(op, block))
         for key in [key for key in casts if key[0] in op.output_names]:
             del casts[key]  # it is another value from here on
@@ -29,23 +35,12 @@ def cast_forward(block: Block, lists: AutoMixedPrecisionLists, half: str) -> Non
 
 def _wanted(op: Operator, block: Block, lists: AutoMixedPrecisionLists, half: str) -> str:
     """The precision in which an operator computes."""
-    names = {*op.input_names, *op.output_names}
-    known = definition(op.type)
-    if (
-        names & lists.black_varnames
-        or known.has_effect
-        or known.blocks
-        or any(_is_kept(n, block) for n in op.output_names)
-    ):
+    if {*op.input_names, *op.output_names} & lists.black_varnames or definition(op.type).has_effect:
         return SINGLE
     if op.type in lists.white_list:
         return half
     follows = op.type in lists.gray_list and any(block.var(name).dtype == half for name in op.input_names)
     return half if follows else SINGLE
-
-
-def _is_kept(name: str, block: Block) -> bool:
-    return block.var(name).persistable
 
 
 def _cast_inputs(block: Block, place: int, wanted: str, casts: dict[tuple[str, str], str]) -> int:

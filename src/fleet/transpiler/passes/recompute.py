@@ -2,13 +2,14 @@
 
 The forward operators of a stretch stand a second time before the first gradient that reads what they made; their
 outputs are called `NAME.subprog_0`. What follows the last checkpoint is kept: backward begins there at once. So is what
-chance made, what an operator changes besides its outputs, and what blocks made: a second time, it would be something
-else. The program lets values go where they were used last, or nothing would be saved.
+chance made, what an operator changes besides its outputs, what blocks made, and what was made of a value that another
+one has replaced: a second time, it would be something else. The program lets values go where they were used last, or
+nothing would be saved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 
 from fleet.errors import UsageError
@@ -17,6 +18,7 @@ from fleet.static.notes import MEMORY_NOTE
 from fleet.static.operator import BACKWARD, FORWARD, Operator
 from fleet.static.program import Program
 from fleet.static.registry import definition
+from fleet.static.variable import Variable
 from fleet.transpiler.verify import verified
 
 
@@ -50,7 +52,8 @@ def _stretches(block: Block, checkpoints: Sequence[str]) -> list[list[Operator]]
 
 
 def _repeat(block: Block, stretch: Sequence[Operator], kept: set[str], suffix: str) -> None:
-    again = {name: op for op in stretch if _is_repeatable(op, block, kept) for name in op.output_names}
+    writers = _writers(block)
+    again = {name: op for op in stretch if _is_repeatable(op, block, kept, writers) for name in op.output_names}
     readers = [op for op in block.ops if op.role == BACKWARD and again.keys() & set(op.input_names)]
     if not readers:
         return
@@ -73,15 +76,26 @@ def _repeat(block: Block, stretch: Sequence[Operator], kept: set[str], suffix: s
         made.name = new
 
 
-def _is_repeatable(op: Operator, block: Block, kept: set[str]) -> bool:
+def _is_repeatable(op: Operator, block: Block, kept: set[str], writers: Mapping[str, Sequence[Operator]]) -> bool:
     known = definition(op.type)
     if known.has_effect or known.is_random or known.blocks or known.is_metric or op.in_place:
         return False
     made = [block.var(name) for name in op.output_names]
-    return not any(
-        var.persistable or var.name in kept or var.lod is not None or _writers(var.name, block) > 1 for var in made
-    )
+    if any(var.persistable or var.name in kept or var.lod is not None or len(writers[var.name]) > 1 for var in made):
+        return False
+    return not any(_is_replaced(block.var(name), writers.get(name, ())) for name in op.input_names)
 
 
-def _writers(name: str, block: Block) -> int:
-    return sum(name in op.output_names for op in block.ops)
+def _is_replaced(var: Variable, writers: Sequence[Operator]) -> bool:
+    """Whether a value may be another one when backward comes; what is kept from step to step has one to begin with."""
+    return len(writers) > (0 if var.persistable or var.is_data else 1)
+
+
+def _writers(block: Block) -> dict[str, list[Operator]]:
+    """The operators of forward and backward that write each variable."""
+    found: dict[str, list[Operator]] = {}
+    for op in block.ops:
+        if op.role in (FORWARD, BACKWARD):
+            for name in op.output_names:
+                found.setdefault(name, []).append(op)
+    return found

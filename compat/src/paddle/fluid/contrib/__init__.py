@@ -6,6 +6,7 @@ alias(
     __name__,
     {
         "fleet.static.layers": "shuffle_batch",
+        "fleet_paddle.programs.contrib_layers": "*",
         "fleet_paddle.programs.decoders": "BeamSearchDecoder InitState StateCell TrainingDecoder",
         "fleet_paddle.programs.stacked": "basic_gru basic_lstm",
         "fleet_paddle.programs.nn": "sparse_embedding",

@@ -8,6 +8,7 @@ alias(
         "fleet.static.layers": "shuffle_batch",
         "fleet_paddle.imperative": "index_sample",
         "fleet_paddle.programs.stacked": "basic_gru basic_lstm",
+        "fleet_paddle.programs.contrib_layers": "*",
         "fleet_paddle.programs.nn": "sparse_embedding",
         "fleet_paddle.programs.tree": "tdm_child tdm_sampler",
     },

@@ -1,0 +1,9 @@
+"""Measures that a program adds up by itself."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet_paddle.programs.evaluators": "ChunkEvaluator EditDistance"},
+    refused={"DetectionMAP": "use Precision and Recall of fluid.metrics"},
+)

@@ -134,10 +134,10 @@ def test_gradients_of_tensors_and_programs_are_those_of_the_formulas() -> None:
     x = static.data("x", [2, 3, 3], "float64")
     x.stop_gradient = False
     loss = static.layers.reduce_sum(linalg.slogdet(x)[1])
-    (slope,) = static.gradients(loss, x)
+    slope: Any = static.gradients(loss, x)[0]
     y = static.data("y", [4, 3], "float64")
     y.stop_gradient = False
-    (other,) = static.gradients(static.layers.reduce_sum(linalg.svd(y)[1]), y)  # the other two have no gradient
+    other: Any = static.gradients(static.layers.reduce_sum(linalg.svd(y)[1]), y)[0]  # the other two have no gradient
     feed = {"x": X, "y": TALL}
     found, of_values = static.Executor(static.CPUPlace()).run(feed=feed, fetch_list=[slope, other])
     np.testing.assert_allclose(found, inverse, rtol=1e-6)

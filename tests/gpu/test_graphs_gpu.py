@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -119,6 +120,23 @@ def test_half_precision_casts_the_weights_of_each_step() -> None:
     plain = losses(False)
     assert plain[-1] < 0.5 * plain[0]
     assert losses(True) == pytest.approx(plain, rel=1e-3)
+
+
+def test_two_losses_go_through_one_call_and_gradients_stay() -> None:
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 2)).cuda()
+    part = copy.deepcopy(plain)
+    record_parts(part)
+    for _ in range(6):
+        x, found = torch.randn(16, 8, device="cuda"), []
+        for one in (plain, part):
+            scores, parameters = one(x), list(one.parameters())
+            first = torch.autograd.grad(scores.sum(), parameters, retain_graph=True)
+            second = torch.autograd.grad(scores.square().sum(), parameters)
+            found.append([*first, *second])
+        for expected, own in zip(*found, strict=True):
+            assert torch.allclose(own, expected, rtol=1e-4, atol=1e-5)
+    assert len(part.forward._graphs) == 1  # type: ignore[attr-defined]
 
 
 def test_what_cannot_be_recorded_runs_as_ever(caplog: pytest.LogCaptureFixture) -> None:

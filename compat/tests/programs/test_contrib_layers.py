@@ -122,3 +122,17 @@ def test_counts_of_names_may_be_exchanged() -> None:
 def test_places_in_pinned_memory_and_the_other_home_of_the_profiler() -> None:
     assert fluid.cuda_pinned_places(2) == [fluid.CUDAPinnedPlace()] * 2
     assert paddle.utils.profiler.start_profiler is fluid.profiler.start_profiler
+
+
+def test_a_schedule_that_asks_for_host_memory_trains_by_the_same_rate(built: Any) -> None:
+    with fluid.initializer.init_on_cpu():
+        rate = fluid.layers.create_global_var([1], 0.5, "float32", persistable=True, name="rate")
+    assert not fluid.initializer.force_init_on_cpu()
+    first = fluid.ParamAttr("w", fluid.initializer.Constant(1.0), regularizer=fluid.regularizer.L2Decay(1.0))
+    assert isinstance(first.regularizer, fluid.regularizer.WeightDecayRegularizer)
+    out = fluid.layers.fc(fluid.data("x", [None, 1]), 1, param_attr=first, bias_attr=False)
+    assert isinstance(out, fluid.layers.Variable)
+    fluid.optimizer.SGD(rate).minimize(fluid.layers.mean(out))
+    built.start()
+    built.run({"x": np.full((1, 1), 2.0, np.float32)})
+    assert built["w"].item() == pytest.approx(1.0 - 0.5 * (2.0 + 1.0))

@@ -234,6 +234,23 @@ def test_what_blocks_read_keeps_its_precision(job: fleet.Fleet) -> None:
     np.testing.assert_allclose(mixed, plain, rtol=1e-2)
 
 
+def test_a_factor_that_float16_does_not_have_divides_its_gradients() -> None:
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        gradient, factor = static.data("gradient", [2], "float16"), static.data("factor", [1], "float32")
+        block = main.global_block()
+        outs = {
+            "Out": block.create_var("divided", (2,), "float16"),
+            "FoundInfinite": block.create_var("found", (1,), "bool"),
+        }
+        block.append_op("check_finite_and_unscale", {"X": [gradient], "Scale": factor}, outs)
+    feed = {"gradient": np.array([32768, 4], "float16"), "factor": np.array([65536.0], "float32")}
+    divided, found = static.Executor().run(main, feed=feed, fetch_list=["divided", "found"])
+    assert divided.dtype == np.float16
+    np.testing.assert_allclose(divided, [0.5, 4 / 65536], rtol=1e-3)
+    assert not found[0]
+
+
 def test_gradients_that_overflow_change_nothing_and_the_factor_follows(job: fleet.Fleet) -> None:
     feeds = batches(5)
     configs = {"init_loss_scaling": 2.0**60, "decr_every_n_nan_or_inf": 2, "decr_ratio": 0.5}

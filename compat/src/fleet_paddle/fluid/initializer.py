@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from fleet.errors import NotSupportedError
 from fleet.static import initializer
 
@@ -31,3 +34,14 @@ class Uniform(initializer.Uniform):
                 "values: NumpyArrayInitializer(array)"
             )
         super().__init__(low, high, seed)
+
+
+@contextmanager
+def init_on_cpu() -> Iterator[None]:
+    """Variables of the block were filled in host memory, as schedules of old scripts ask for; values are the same."""
+    yield
+
+
+def force_init_on_cpu() -> bool:
+    """Whether variables are filled in host memory: where the Executor is, whatever a script asks for."""
+    return False

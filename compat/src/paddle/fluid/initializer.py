@@ -6,7 +6,7 @@ alias(
     __name__,
     {
         "fleet.static.initializer": "Bilinear Initializer MSRA Normal TruncatedNormal Xavier",
-        "fleet_paddle.fluid.initializer": "Constant Uniform",
+        "fleet_paddle.fluid.initializer": "Constant Uniform force_init_on_cpu init_on_cpu",
     },
     renamed={
         "BilinearInitializer": "fleet.static.initializer:Bilinear",
@@ -19,8 +19,6 @@ alias(
         "XavierInitializer": "fleet.static.initializer:Xavier",
     },
     refused={
-        "force_init_on_cpu": "first values depend on seed and name alone, not on the device",
-        "init_on_cpu": "first values depend on seed and name alone, not on the device",
         "set_global_initializer": "give each parameter its own: ParamAttr(initializer=...)",
     },
 )

@@ -8,5 +8,6 @@ alias(
     renamed={
         "L1DecayRegularizer": "fleet.static.regularizer:L1Decay",
         "L2DecayRegularizer": "fleet.static.regularizer:L2Decay",
+        "WeightDecayRegularizer": "fleet.static.variable:Penalty",
     },
 )

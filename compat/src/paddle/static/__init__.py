@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static": "BuildStrategy CompiledProgram ExecutionStrategy ParallelExecutor Program Variable "
+        "fleet.static": "BuildStrategy CompiledProgram ExecutionStrategy ParallelExecutor Program Scope Variable "
         "append_backward cpu_places cuda_places data default_main_program default_startup_program global_scope "
         "gradients name_scope program_guard save scope_guard",
         "fleet.static.io": "save_vars set_program_state",

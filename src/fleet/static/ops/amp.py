@@ -35,7 +35,7 @@ def _check_finite_and_unscale(op: Operator, lowering: Lowering) -> Kernel:  # no
     def run(*values: Any) -> Any:
         *gradients, factor = values
         parts = [one.values if isinstance(one, Rows) else one for one in gradients]
-        divided = [part / factor.to(part.dtype) for part in parts]
+        divided = [(part / factor).to(part.dtype) for part in parts]  # float16 has no factor of 65,536
         found = torch.stack([~torch.isfinite(part).all() for part in divided]).any().view(1)
         made = [
             Rows(one.index, part, one.height) if isinstance(one, Rows) else part

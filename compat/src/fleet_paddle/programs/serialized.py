@@ -115,9 +115,12 @@ def _check_bytes(what: str, data: Any) -> None:
 
 @contextmanager
 def _file(data: bytes | None = None) -> Iterator[Path]:
-    """A file for as long as it is needed: what reads and writes variables takes files."""
+    """A file for as long as it is needed: what reads and writes variables takes files. Errors do not name it."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "data"
         if data is not None:
             path.write_bytes(data)
-        yield path
+        try:
+            yield path
+        except CheckpointError as error:
+            raise CheckpointError(str(error).replace(str(path), "the data")) from None

@@ -12,7 +12,7 @@ import pytest
 from torch.utils.data import Dataset
 
 from fleet import static
-from fleet.errors import NotReadyError, UsageError
+from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet_paddle.hapi.callbacks import Callback
 from fleet_paddle.hapi.spec import InputSpec
 from fleet_paddle.imperative import state
@@ -256,6 +256,9 @@ def test_programs_fit_as_tensors_do(tmp_path: Path) -> None:
         found.append((result["loss"][0], result["acc"], rows))
         if is_static:
             net.set_state_dict(first)
+            for option in ("skip_mismatch", "reset_optimizer"):
+                with pytest.raises(NotSupportedError, match=f"leave .*{option}"):
+                    model.load(str(tmp_path / "True" / "final"), **{option: True})
             model.load(str(tmp_path / "True" / "final"))
             assert np.array_equal(model.predict(Classes(), batch_size=8, stack_outputs=True, verbose=0)[0], rows)
     for one, other in zip(*found, strict=True):
@@ -266,3 +269,12 @@ def test_programs_fit_as_tensors_do(tmp_path: Path) -> None:
 def test_programs_need_to_know_what_they_are_fed() -> None:
     with pytest.raises(UsageError, match=r"after enable_static\(\) give inputs and labels"):
         paddle.Model(nn.Linear(2, 1)).prepare()
+
+
+@pytest.mark.parametrize("name", ["eval_freq", "accumulate_grad_batches"])
+def test_fit_does_nothing_every_zeroth_time(name: str) -> None:
+    net = nn.Linear(2, 2)
+    model = paddle.Model(net)
+    model.prepare(paddle.optimizer.SGD(0.1, parameters=net.parameters()), nn.CrossEntropyLoss())
+    with pytest.raises(UsageError, match=f"{name} must be >= 1, got 0"):
+        model.fit(Classes(), verbose=0, **{name: 0})

@@ -90,7 +90,7 @@ def test_a_batch_size_that_would_be_frozen_is_refused(tmp_path: Path) -> None:
     def rows(x: Any) -> Any:
         return x.reshape([int(x.shape[0]), 2, 2]) + paddle.zeros([int(x.shape[0]), 1, 1])
 
-    with pytest.raises(UsageError, match="uses the number of samples as a number"):
+    with pytest.raises(UsageError, match="uses the number of samples or another size"):
         jit.save(rows, tmp_path / "rows", [InputSpec([None, 4])])
     jit.save(rows, tmp_path / "rows", [InputSpec([6, 4])])
     assert jit.load(tmp_path / "rows")(paddle.ones([6, 4])).shape == [6, 2, 2]
@@ -114,3 +114,45 @@ def test_traced_layers_and_older_names(tmp_path: Path) -> None:
     jit.ProgramTranslator().enable(False)
     assert not jit.ProgramTranslator.get_instance().enable_to_static
     jit.ProgramTranslator().enable(True)
+
+
+def test_saving_leaves_each_part_in_its_state(tmp_path: Path) -> None:
+    net = Net()
+    net.train()
+    net.norm.eval()  # frozen
+    jit.save(net, str(tmp_path / "net"))
+    assert (net.training, net.linear.training, net.norm.training) == (True, True, False)
+
+
+def test_saving_draws_no_random_numbers(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5))
+    paddle.seed(3)
+    expected = paddle.rand([4])
+    paddle.seed(3)
+    jit.save(net, str(tmp_path / "net"), [InputSpec([None, 4])])
+    assert torch.equal(paddle.rand([4]), expected)
+
+
+@pytest.mark.parametrize(("place", "shape"), [(0, [None, 4]), (1, [2, None])])
+def test_a_size_that_would_be_frozen_in_a_value_is_refused(place: int, shape: list[Any], tmp_path: Path) -> None:
+    def frozen(x: Any) -> Any:
+        return x.sum(place) / int(x.shape[place])
+
+    def right(x: Any) -> Any:
+        return x.sum(place) / x.shape[place]
+
+    with pytest.raises(UsageError, match="or another size that may be any as a number"):
+        jit.save(frozen, tmp_path / "mean", [InputSpec(shape)])
+    jit.save(right, tmp_path / "mean", [InputSpec(shape)])
+    x = paddle.randn([7 if one is None else one for one in shape])
+    np.testing.assert_allclose(jit.load(tmp_path / "mean")(x).numpy(), x.numpy().mean(place), rtol=1e-5, atol=1e-6)
+
+
+def test_a_loaded_layer_evaluates_until_it_is_told_to_train(tmp_path: Path) -> None:
+    net = nn.Dropout(0.5)
+    jit.save(net, tmp_path / "net", [InputSpec([None, 50])])
+    loaded = jit.load(tmp_path / "net")
+    x = paddle.ones([2, 50])
+    assert torch.equal(loaded(x), x)
+    loaded.train()
+    assert not torch.equal(loaded(x), x)

@@ -75,6 +75,30 @@ def test_states_that_do_not_fit() -> None:
     assert not by.state
 
 
+@pytest.mark.parametrize("steps", [0, 3, 700, 1200, 5000, 200_000])
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.99, 0.9999)])
+def test_adam_goes_on_after_any_number_of_steps(steps: int, betas: tuple[float, float]) -> None:
+    """float32 has no power of 0.9 after a thousand steps, and none of 0.999 after a hundred thousand."""
+    net = nn.Linear(1, 1, bias_attr=False)
+    by = optimizer.Adam(learning_rate=0.1, beta1=betas[0], beta2=betas[1], parameters=net.parameters())
+    powers = [np.float32(one) ** np.float32(steps + 1) for one in betas]
+    state = {"w_0_moment1_0": np.full((1, 1), 0.5, "f4"), "w_0_moment2_0": np.full((1, 1), 0.25, "f4")}
+    by.set_state_dict(state | {f"w_0_beta{place}_pow_acc_0": np.array([one]) for place, one in enumerate(powers, 1)})
+    before = float(net.weight)
+    net(imperative.to_tensor([[1.0]])).sum().backward()
+    by.step()
+    first, second = 0.5 * betas[0] + 1 - betas[0], 0.25 * betas[1] + 1 - betas[1]
+    right = first / (1 - betas[0] ** (steps + 1)) / (second / (1 - betas[1] ** (steps + 1))) ** 0.5
+    assert before - float(net.weight) == pytest.approx(0.1 * right, rel=2e-3)
+
+
+def test_adam_needs_its_powers() -> None:
+    net = nn.Linear(1, 1, bias_attr=False)
+    state = {"w_0_moment1_0": np.ones((1, 1), "f4"), "w_0_moment2_0": np.ones((1, 1), "f4")}
+    with pytest.raises(CheckpointError, match="w_0 has no beta1_pow_acc"):
+        optimizer.Adam(parameters=net.parameters()).set_state_dict(state)
+
+
 def test_adadelta_goes_on_from_a_state_of_paddlepaddles_names() -> None:
     net = nn.Linear(3, 1, bias_attr=False)
     first = net.weight.numpy().copy()

@@ -86,3 +86,35 @@ def test_a_state_that_was_loaded_or_written_goes_on() -> None:
     moments.copy_(moments.clone())  # by somebody else, in place
     _steps(parts, copy.copy(second), [[9]], 4)
     assert torch.equal(whole.weight.detach(), parts.weight.detach())
+
+
+def test_a_dense_gradient_between_sparse_ones_is_seen() -> None:
+    """torch's fused pass writes moments of every row and leaves their version as it was."""
+    begin = torch.randn(ROWS, 3)
+    layer = _embedding(begin)
+    adam = paddle.optimizer.Adam(0.1, parameters=layer.parameters())
+    plain = torch.nn.Parameter(begin.clone())
+    theirs = torch.optim.Adam([plain], 0.1)
+    for step, ids in enumerate([[1, 2], [7], [1], [2]]):
+        loss = layer(paddle.to_tensor(ids)).sum() * (0.5 + step)
+        plain.grad = _gradient_of(ids, step)
+        if step == 1:
+            loss = loss + layer.weight.sum()
+            plain.grad += 1
+        loss.backward()
+        adam.step()
+        adam.clear_grad()
+        theirs.step()
+    torch.testing.assert_close(torch.as_tensor(layer.weight.detach()), plain.detach())
+
+
+def test_a_gradient_that_is_sparse_in_both_dimensions_is_left_to_torch() -> None:
+    begin = torch.randn(ROWS, 3)
+    layer = _embedding(begin)
+    plain = torch.nn.Parameter(begin.clone())
+    place = torch.tensor([[3], [1]])
+    layer.weight.grad = torch.sparse_coo_tensor(place, torch.tensor([2.0]), (ROWS, 3), check_invariants=True)
+    plain.grad = layer.weight.grad.to_dense()
+    paddle.optimizer.Adam(0.1, parameters=layer.parameters()).step()
+    torch.optim.Adam([plain], 0.1).step()
+    torch.testing.assert_close(torch.as_tensor(layer.weight.detach()), plain.detach())

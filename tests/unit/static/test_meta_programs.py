@@ -340,6 +340,15 @@ def test_what_does_not_fit(job: fleet.Fleet, by: Any, fields: Any, error: type[E
         train(job, lambda: by(0.1), [], **fields)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("incr_every_n_steps", 0), ("decr_every_n_nan_or_inf", -1), ("decr_ratio", 1.5), ("incr_ratio", 1.0)],
+)
+def test_how_a_factor_follows_is_checked(name: str, value: float) -> None:
+    with pytest.raises(UsageError, match=rf"decorate.*{name}"):
+        static.amp.decorate(optimizer.SGD(0.1), **{name: value})  # type: ignore[arg-type]
+
+
 def test_sparse_gradients_are_not_merged(job: fleet.Fleet) -> None:
     strategy = fleet.DistributedStrategy()
     strategy.gradient_merge = True

@@ -1,6 +1,7 @@
 """Files that PaddlePaddle itself wrote, read without running any code that is in them.
 
     pickled.py     `.pdparams` and `.pdopt`: pickles of dicts of arrays, of which nothing but data is built
+    operators.py   a look through such a pickle before it is read
     tensors.py     one variable in a file, or many in one (`.pdiparams`)
     messages.py    the messages of `__model__` and `.pdmodel`
     programs.py    those as programs of Fleet; spelled.py, what is called otherwise here

@@ -170,7 +170,15 @@ def _tensors(folder: Path, wanted: Sequence[Variable], filename: str | None) -> 
         path = folder / filename
         found = read_all(path, [var.name for var in wanted])
         return {var.name: _fitting(var, found[var.name], str(path)) for var in wanted}
-    return {var.name: _fitting(var, read_one(folder / var.name), str(folder / var.name)) for var in wanted}
+    return {var.name: _fitting(var, read_one(path := _inside(folder, var.name)), str(path)) for var in wanted}
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Where a variable stands; a name that a file gives leads nowhere else."""
+    path = folder / name
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise CheckpointError(f"variable {name!r} would be read from outside {folder}; load a model that you trust")
+    return path
 
 
 def _fitting(var: Variable, value: npt.NDArray[Any], place: str) -> torch.Tensor:

@@ -2,14 +2,14 @@
 
 A pickle is a program: it names functions and calls them. Here a name is looked up in the table `KNOWN`, and what stands
 there are stand-ins that keep their arguments. Arrays are made of those when the file is read to its end, from bytes
-whose number fits. So no function of a file is ever called, not even of numpy.
+whose number fits. So no function of a file is ever called, not even of numpy. `operators.py` looks through a pickle
+before that, and what is made may not be much more than the file.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
-import pickletools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.errors import CheckpointError
+from fleet_paddle.foreign.operators import Refused, check, shown
 
 SLICED = "UnpackBigParamInfor@@"
 """Where a dict says which arrays were cut into pieces: those above 4 GiB, which old pickles cannot hold."""
@@ -26,10 +27,22 @@ _KINDS = "biufc"
 """Arrays of bools, whole and other numbers."""
 
 _MAX_DEPTH = 100
+_MAX_DIMS = 32
+_SMALL = 64
+_TIMES = 4
+"""What is made of a file may have so many times its bytes: those of an array are counted twice at most."""
 
 
-class _Refused(Exception):  # noqa: N818 - becomes a CheckpointError, which knows the file
-    """Something in a pickle that is no data."""
+class _Budget:
+    """How much may still be made: a pickle can name the same bytes a million times, and each time be a copy."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def spend(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise Refused("more values than a file of its size can hold")
 
 
 class _Dtype:
@@ -37,22 +50,22 @@ class _Dtype:
 
     def __init__(self, code: object, *_: object) -> None:
         if not isinstance(code, str) or len(code) > 8:
-            raise _Refused(f"an array of type {str(code)[:40]!r}")
+            raise Refused(f"an array of type {shown(code)}")
         self.code, self.order = code, "="
 
     def __setstate__(self, state: Any) -> None:
         order = state[1] if isinstance(state, tuple) and len(state) > 1 else None
         if order not in ("<", ">", "|", "="):
-            raise _Refused(f"an array whose order of bytes is {str(order)[:40]!r}")
+            raise Refused(f"an array whose order of bytes is {shown(order)}")
         self.order = order
 
     def found(self) -> np.dtype[Any]:
         try:
             dtype = np.dtype(self.code)
         except TypeError:
-            raise _Refused(f"an array of type {self.code!r}") from None
+            raise Refused(f"an array of type {self.code!r}") from None
         if dtype.kind not in _KINDS:
-            raise _Refused(f"an array of type {self.code!r}, which is not of numbers")
+            raise Refused(f"an array of type {self.code!r}, which is not of numbers")
         return dtype.newbyteorder(">") if self.order == ">" else dtype.newbyteorder("<")
 
 
@@ -70,12 +83,14 @@ class _Array:
     def found(self) -> npt.NDArray[Any]:
         state = self.state
         if not isinstance(state, tuple) or len(state) not in (4, 5):
-            raise _Refused("an array without values")
+            raise Refused("an array without values")
         shape, dtype, in_columns, raw = state[-4:]
         if not isinstance(dtype, _Dtype) or not isinstance(shape, tuple):
-            raise _Refused("an array without a type or a shape")
-        if not all(type(size) is int and size >= 0 for size in shape):
-            raise _Refused(f"an array of shape {str(shape)[:40]}")
+            raise Refused("an array without a type or a shape")
+        if len(shape) > _MAX_DIMS:
+            raise Refused(f"an array of {len(shape)} dimensions")
+        if not all(type(size) is int and size >= 0 and size.bit_length() < 64 for size in shape):
+            raise Refused(f"an array of shape ({', '.join(map(shown, shape))},)")
         kind = dtype.found()
         data = raw.encode("latin1") if isinstance(raw, str) else raw
         size = kind.itemsize
@@ -83,7 +98,7 @@ class _Array:
             size *= one
         if not isinstance(data, bytes | bytearray) or len(data) != size:
             has = len(data) if isinstance(data, bytes | bytearray) else 0
-            raise _Refused(f"an array of shape {list(shape)} and type {kind} with {has} bytes")
+            raise Refused(f"an array of shape {list(shape)} and type {kind} with {has} bytes")
         array = np.frombuffer(data, kind).astype(kind.newbyteorder("="))
         return array.reshape(shape, order="F" if in_columns else "C")
 
@@ -91,7 +106,7 @@ class _Array:
 def _buffered(raw: object, dtype: object, shape: object, order: object = "C", *more: object) -> _Array:
     """How protocol 5 writes an array: its bytes, type, shape and order."""
     if order not in ("C", "F") or any(one is not None for one in more):
-        raise _Refused(f"an array in order {str(order)[:10]!r}")
+        raise Refused(f"an array in order {shown(order)}")
     made = _Array()
     made.state = (shape, dtype, order == "F", bytes(raw) if isinstance(raw, bytes | bytearray) else raw)
     return made
@@ -106,22 +121,22 @@ class _Scalar:
     def found(self) -> Any:
         raw = self.raw.encode("latin1") if isinstance(self.raw, str) else self.raw
         if not isinstance(self.dtype, _Dtype) or not isinstance(raw, bytes):
-            raise _Refused("a number without a type")
+            raise Refused("a number without a type")
         kind = self.dtype.found()
         if len(raw) != kind.itemsize:
-            raise _Refused(f"a number of type {kind} with {len(raw)} bytes")
+            raise Refused(f"a number of type {kind} with {len(raw)} bytes")
         return np.frombuffer(raw, kind)[0].item()
 
 
 def _encoded(text: object, encoding: object = "latin1") -> bytes:
     """`_codecs.encode`: how old protocols write bytes."""
     if not isinstance(text, str) or encoding != "latin1":
-        raise _Refused(f"text in {encoding!r}")
+        raise Refused(f"text in {shown(encoding)}")
     return text.encode("latin1")
 
 
-def _of_pairs(*given: Any) -> dict[Any, Any]:
-    return dict(*given)
+def _of_pairs(given: Any = ()) -> dict[Any, Any]:
+    return {_key(key): value for key, value in (given.items() if isinstance(given, dict) else given)}
 
 
 def _in_tuple(*given: Any) -> tuple[Any, ...]:
@@ -132,7 +147,7 @@ def _in_tuple(*given: Any) -> tuple[Any, ...]:
 def _value_of(text: object, names: object = None, *_: object) -> Any:
     """How a tensor says its values: `eval("data", {"data": array})`. No other text is taken, and none is evaluated."""
     if text != "data" or not isinstance(names, dict) or list(names) != ["data"]:
-        raise _Refused("builtins.eval of something else than a tensor")
+        raise Refused("builtins.eval of something else than a tensor")
     return names["data"]
 
 
@@ -154,27 +169,33 @@ KNOWN: Mapping[tuple[str, str], Callable[..., Any]] = {
 class _Call:
     """What a name of a pickle becomes: it can be called, and nothing in a pickle can change it."""
 
-    __slots__ = ("_function",)
+    __slots__ = ("_budget", "_function")
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[..., Any], budget: _Budget) -> None:
+        self._function, self._budget = function, budget
 
     def __call__(self, *given: Any) -> Any:
+        sizes = (len(one) for one in given if isinstance(one, str | bytes | bytearray | list | tuple | dict))
+        self._budget.spend(sum(size for size in sizes if size > _SMALL))
         return self._function(*given)
 
     def __setstate__(self, state: object) -> None:
-        raise _Refused("a change of a function")
+        raise Refused("a change of a function")
 
 
 class _Reader(pickle.Unpickler):
+    def __init__(self, data: bytes, budget: _Budget) -> None:
+        super().__init__(io.BytesIO(data), encoding="latin1")
+        self._budget = budget
+
     def find_class(self, module: str, name: str) -> Any:
         try:
-            return _Call(KNOWN[module, name])
+            return _Call(KNOWN[module, name], self._budget)
         except KeyError:
-            raise _Refused(f"{module}.{name}") from None
+            raise Refused(f"{module[:60]}.{name[:60]}") from None
 
     def persistent_load(self, pid: object) -> Any:
-        raise _Refused(f"an object from elsewhere, {str(pid)[:40]!r}")
+        raise Refused(f"an object from elsewhere, {shown(pid)}")
 
 
 def is_pickle(data: bytes) -> bool:
@@ -194,11 +215,10 @@ def read_pickle(path: Path) -> Any:
 def decode(data: bytes, place: str) -> Any:
     """The data of a pickle's bytes; `place` is what errors call it."""
     try:
-        for _ in pickletools.genops(data):  # lengths are compared with what there is before anything is made
-            pass
-        raw = _Reader(io.BytesIO(data), encoding="latin1").load()
-        return _resolved(raw, {}, 0)
-    except _Refused as refused:
+        check(data)  # before anything is made
+        budget = _Budget(_TIMES * len(data))
+        return _resolved(_Reader(data, budget).load(), {}, 0, budget)
+    except Refused as refused:
         raise CheckpointError(
             f"{place} holds {refused}, which is never read here; save a dict of arrays, as state_dict() gives it"
         ) from None
@@ -207,30 +227,31 @@ def decode(data: bytes, place: str) -> Any:
         raise CheckpointError(f"{place} is no pickle, or a damaged one: {reason}; copy the file again") from None
 
 
-def _resolved(value: Any, seen: dict[int, Any], depth: int) -> Any:
+def _resolved(value: Any, seen: dict[int, Any], depth: int, budget: _Budget) -> Any:
     """A value with arrays in the places of their stand-ins; what a pickle shares is shared."""
     if depth > _MAX_DEPTH:
-        raise _Refused(f"more than {_MAX_DEPTH} dicts or lists inside each other")
+        raise Refused(f"more than {_MAX_DEPTH} dicts or lists inside each other")
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return value
     if id(value) in seen:
         return seen[id(value)][1]
     if isinstance(value, _Array | _Scalar):
         made: Any = value.found()
+        budget.spend(made.nbytes if isinstance(made, np.ndarray) else 0)
     elif isinstance(value, dict):
-        made = {_key(key): _resolved(one, seen, depth + 1) for key, one in value.items()}
+        made = {_key(key): _resolved(one, seen, depth + 1, budget) for key, one in value.items()}
     elif isinstance(value, list | tuple):
-        several = [_resolved(one, seen, depth + 1) for one in value]
+        several = [_resolved(one, seen, depth + 1, budget) for one in value]
         made = tuple(several) if isinstance(value, tuple) else several
     else:
-        raise _Refused(f"a {type(value).__name__}")
+        raise Refused(f"a {type(value).__name__}")
     seen[id(value)] = (value, made)  # the first one stays alive, so that no other gets its number
     return made
 
 
 def _key(key: Any) -> Any:
     if not isinstance(key, str | int | bool | float | None):
-        raise _Refused(f"a key that is a {type(key).__name__}")
+        raise Refused(f"a key that is a {type(key).__name__}")
     return key
 
 
@@ -242,6 +263,8 @@ def _whole(found: Any, place: str) -> Any:
     try:
         for name, one in told.items():
             parts = [found.pop(part) for part in one["slices"]]
+            if not all(isinstance(part, np.ndarray) for part in parts):
+                raise TypeError("one is no array")
             found[name] = np.concatenate([np.ravel(part) for part in parts]).reshape(one["OriginShape"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{place} is damaged: pieces of a large array do not fit: {error}") from None

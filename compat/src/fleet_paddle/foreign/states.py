@@ -2,7 +2,8 @@
 
 There every accumulator stands by itself, under its parameter's name and a word: `linear_0.w_0_moment1_0`. Names depend
 on what a process made before, so parameters are found by their order, which is that of the optimizer, and compared by
-shape. `beta1_pow_acc` is beta1 to the power of one more than the steps that were made.
+shape. `beta1_pow_acc` is beta1 to the power of one more than the steps that were made, and so is that of beta2; float32
+holds no such power of 0.9 after a thousand steps, and then the other one tells.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ _WORDS: dict[str, dict[str, str]] = {
     "Adadelta": {"_avg_squared_grad": "square_avg", "_avg_squared_update": "acc_delta"},
 }
 """torch's class -> what PaddlePaddle calls an accumulator -> what torch does."""
+
+_SMALLEST = float(np.finfo(np.float32).tiny)
+_CLOSE = float(np.finfo(np.float32).eps)
+"""float32 has no 0.99, but a number that is a little larger."""
 
 _COUNTED = ("Adam", "AdamW", "Lamb", "Adamax")
 _FORM = re.compile(
@@ -93,15 +98,28 @@ def _state(
     if kind in ("Adagrad", "Adadelta"):
         made["step"] = torch.tensor(0.0)  # counts for a decay of the rate, which there is none of, or for nothing
     if kind in _COUNTED:
-        power = float(np.asarray(values.get("beta1_pow_acc", np.ones(1))).ravel()[0])
-        made["step"] = torch.tensor(_steps(power, float(group["betas"][0]), name))
+        made["step"] = torch.tensor(_steps(values, group["betas"], name))
     return made
 
 
-def _steps(power: float, beta: float, name: str) -> float:
-    if not 0 < power <= beta < 1:
+def _steps(values: Mapping[str, Any], betas: Sequence[float], name: str) -> float:
+    """How many steps were made, by the first power that float32 still holds with all its digits."""
+    least = 0.0
+    for number, beta in enumerate(betas, 1):
+        word = f"beta{number}_pow_acc"
+        if word not in values:
+            continue
+        power = float(np.asarray(values[word]).ravel()[0])
+        if not (0 <= power <= beta * (1 + _CLOSE) and 0 < beta < 1):
+            raise CheckpointError(
+                f"set_state_dict: {name}_{word} is {power:g}, and no power of beta{number} = {beta:g}; give the "
+                f"optimizer the beta{number} that it was saved with"
+            )
+        if power >= _SMALLEST:
+            return float(max(round(math.log(power) / math.log(beta)) - 1, 0))
+        least = max(least, math.ceil(math.log(_SMALLEST) / math.log(beta)))
+    if not least:
         raise CheckpointError(
-            f"set_state_dict: {name}_beta1_pow_acc is {power:g}, and no power of beta1 = {beta:g}; give the optimizer "
-            "the beta1 that it was saved with"
+            f"set_state_dict: {name} has no beta1_pow_acc, which tells the steps; it is of another optimizer"
         )
-    return float(round(math.log(power) / math.log(beta)) - 1)
+    return float(least)  # at which the moments are corrected by nothing any more

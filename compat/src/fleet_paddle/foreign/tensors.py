@@ -23,6 +23,7 @@ from fleet.errors import CheckpointError
 from fleet_paddle.foreign.messages import DTYPES, message
 
 _MAX_LEVELS = 16
+_MAX_DIMS = 32
 
 
 class Stream:
@@ -94,14 +95,21 @@ def read_tensor(stream: Stream) -> npt.NDArray[Any]:
     kind = DTYPES.get(described.data_type)
     if kind is None:
         raise stream.damaged(f"type {described.data_type} is none of numbers")
+    if len(described.dims) > _MAX_DIMS:  # before they are multiplied, which takes long for a million
+        raise stream.damaged(f"a tensor has {len(described.dims)} dimensions")
     shape = list(described.dims)
     if any(size < 0 for size in shape):
         raise stream.damaged(f"a tensor of shape {shape}")
     size = (2 if kind == "bfloat16" else np.dtype(kind).itemsize) * prod(shape)
     raw = stream.take(size, f"a tensor of shape {shape}")
     if kind == "bfloat16":  # numpy has none: its bits are the upper half of a float32
-        return (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4").reshape(shape)
-    return np.frombuffer(raw, np.dtype(kind).newbyteorder("<")).astype(kind).reshape(shape)
+        values = (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4")
+    else:
+        values = np.frombuffer(raw, np.dtype(kind).newbyteorder("<")).astype(kind)
+    try:
+        return values.reshape(shape)
+    except ValueError:  # nothing, and beside it sizes that no array has
+        raise stream.damaged(f"a tensor of shape {shape}") from None
 
 
 def _require_version(stream: Stream, what: str) -> None:

@@ -114,6 +114,9 @@ class Model:
         """
         if train_data is None:
             raise UsageError("Model.fit: train_data must be a dataset or a loader, got None")
+        for name, every in (("eval_freq", eval_freq), ("accumulate_grad_batches", accumulate_grad_batches)):
+            if every < 1:
+                raise UsageError(f"Model.fit: {name} must be >= 1, got {every}")
         ready = self._ready
         loader = loader_of(train_data, batch_size, shuffle, drop_last, num_workers)
         test = None if eval_data is None else loader_of(eval_data, batch_size, False, False, num_workers)
@@ -201,6 +204,10 @@ class Model:
         """What `save` wrote; with `skip_mismatch` parameters that do not fit stay as they are, with a warning."""
         stem = path.removesuffix(".pdparams")
         if isinstance(self._batches, ProgramBatches):
+            if skip_mismatch or reset_optimizer:
+                raise NotSupportedError(
+                    "Model.load: after enable_static() all is loaded; leave skip_mismatch and reset_optimizer out"
+                )
             self._batches.load(stem)
             return
         values, known = load(f"{stem}.pdparams"), self.network.state_dict()

@@ -55,9 +55,9 @@ def load(path: str | os.PathLike[str], return_numpy: bool = False) -> Any:
         raise CheckpointError(f"there is no file {place}; give the path that was saved to")
     begin = head(place)
     if is_pickle(begin):
-        return _taken(read_pickle(place), return_numpy)
+        return _taken(read_pickle(place), return_numpy, {})
     if begin[:4] == bytes(4):  # the version of a variable
-        return _taken(read_one(place), return_numpy)
+        return _taken(read_one(place), return_numpy, {})
     read = read_safetensors(place)
     text = read.pop(STRUCTURE, None)
     tensors: dict[str, Any] = {name: as_paddle(tensor.clone()) for name, tensor in read.items()}
@@ -69,17 +69,28 @@ def load(path: str | os.PathLike[str], return_numpy: bool = False) -> Any:
     return _restored(tree["value"] if list(tree) == ["value"] else tree, tensors, place)
 
 
-def _taken(value: Any, return_numpy: bool) -> Any:
-    """What a pickle of PaddlePaddle holds, with tensors where it has arrays, or arrays with their names."""
+def _taken(value: Any, return_numpy: bool, seen: dict[int, Any]) -> Any:
+    """What a pickle of PaddlePaddle holds, with tensors where it has arrays, or arrays with their names.
+
+    What is shared there is taken once: lists of twice the same list, and so on, would be endless otherwise.
+    """
+    if id(value) in seen:
+        return seen[id(value)]
+    made = value
     if isinstance(value, np.ndarray):
-        return value if return_numpy else as_paddle(torch.from_numpy(value))
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], np.ndarray):
-        return _taken(value[1], return_numpy)
-    if isinstance(value, dict):
-        return {key: _taken(one, return_numpy) for key, one in value.items() if key != NAME_TABLE}
-    if isinstance(value, list | tuple):
-        return type(value)(_taken(one, return_numpy) for one in value)
-    return value
+        made = value if return_numpy else as_paddle(torch.from_numpy(value))
+    elif (
+        isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], np.ndarray)
+    ):
+        made = _taken(value[1], return_numpy, seen)
+    elif isinstance(value, dict):
+        made = {key: _taken(one, return_numpy, seen) for key, one in value.items() if key != NAME_TABLE}
+    elif isinstance(value, list | tuple):
+        made = type(value)(_taken(one, return_numpy, seen) for one in value)
+    else:
+        return value
+    seen[id(value)] = made
+    return made
 
 
 def _is_plain(obj: Any) -> bool:

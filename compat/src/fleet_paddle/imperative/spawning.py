@@ -60,10 +60,11 @@ def spawn(
     count = (len(devices) or torch.cuda.device_count() or 1) if nprocs == -1 else nprocs
     if count < 1 or (devices and len(devices) < count):
         raise UsageError(f"spawn: nprocs must be -1, or from 1 to the number of gpus if they are given, got {nprocs}")
-    ports = ExitStack()
-    endpoints = [str(ports.enter_context(Hold.any_port()).endpoint) for _ in range(count)]
-    given = (func, tuple(args), endpoints, devices)
-    context = start_processes(_run, given, count, False, daemon, method)
+    with ExitStack() as held:
+        endpoints = [str(held.enter_context(Hold.any_port()).endpoint) for _ in range(count)]
+        given = (func, tuple(args), endpoints, devices)
+        context = start_processes(_run, given, count, False, daemon, method)
+        ports = held.pop_all()  # kept until they have ended; given back here where they could not be started
     spawned = Spawned(context, ports)
     while join and not spawned.join():
         pass

@@ -25,8 +25,8 @@ from fleet_paddle.jit.functions import StaticFunction
 
 __all__ = ["TranslatedLayer", "load", "save"]
 
-_BATCHES, _OTHER = (2, 3), 32
-"""Sizes in place of those that may be any: traced with the first number of samples, checked with the second."""
+_SIZES = (2, 32), (3, 32), (3, 64)
+"""Samples and other sizes in place of those that may be any: traced with the first pair, checked with the others."""
 
 
 class _Both(nn.Module):
@@ -48,17 +48,19 @@ class _Both(nn.Module):
 def save(layer: Any, path: str | os.PathLike[str], input_spec: Any = None) -> None:
     """Save a layer, or a function of `to_static`; `input_spec` describes the inputs, unless `to_static` did.
 
-    UsageError where the computation depends on how many samples there are, and that may be any number.
+    UsageError where the computation depends on how many samples there are, or on another size that may be any.
     """
     function = layer if isinstance(layer, StaticFunction) else getattr(layer, "forward", None)
     if not isinstance(layer, nn.Module):
         layer = _OfFunction(layer)
     specs = _specs(input_spec, function)
-    was_training, kept = layer.training, [one.clone() for one in layer.buffers()]
+    modes, kept = [(one, one.training) for one in layer.modules()], [one.clone() for one in layer.buffers()]
     try:
-        traced = _traced(_Both(layer), specs)
+        with torch.random.fork_rng():  # what a script draws next is what it would have been
+            traced = _traced(_Both(layer), specs)
     finally:
-        layer.train(was_training)
+        for inner, was_training in modes:  # each its own: a part may be frozen
+            inner.training = was_training
         for one, before in zip(layer.buffers(), kept, strict=True):
             one.copy_(before)  # running statistics have seen the zeros that it was traced with
     place = Path(path)
@@ -88,6 +90,7 @@ class TranslatedLayer(Layer):
     def __init__(self, program: Any) -> None:
         super().__init__()
         self.program = program
+        self.training = False  # what is loaded is to be used, unless somebody calls `train()`
 
     def forward(self, *inputs: Any) -> Any:
         run = self.program.trained if self.training else self.program
@@ -128,26 +131,41 @@ def _specs(given: Any, function: Any) -> list[InputSpec]:
 
 def _traced(both: _Both, specs: list[InputSpec]) -> Any:
     device = next((one.device for one in both.parameters()), torch.device("cpu"))
-    few, more = ([one.example(size, _OTHER).to(device) for one in specs] for size in _BATCHES)
+    first, *others = ([one.example(*sizes).to(device) for one in specs] for sizes in _SIZES)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # torch's tracer warns of every shape that is read; what matters is checked
-        traced = torch.jit.trace_module(both, {"forward": tuple(few), "trained": tuple(few)}, check_trace=False)
-        if any(one.shape and one.shape[0] < 0 for one in specs):
-            _check(traced, both, more)
+        traced = torch.jit.trace_module(both, {"forward": tuple(first), "trained": tuple(first)}, check_trace=False)
+        before = first
+        for inputs in others:
+            if any(one.shape != other.shape for one, other in zip(before, inputs, strict=True)):
+                _check(traced, both, [torch.rand_like(one) if one.is_floating_point() else one for one in inputs])
+            before = inputs
     return traced
 
 
 def _check(traced: Any, both: _Both, inputs: list[torch.Tensor]) -> None:
+    """UsageError where what was traced gives something else than the layer for these inputs."""
+    torch.manual_seed(0)
     try:
-        pairs = zip(_flat(traced(*inputs)), _flat(both(*inputs)), strict=True)
-        is_same = all(one.shape == other.shape for one, other in pairs)
+        right = _flat(both(*inputs))
+    except RuntimeError:
+        return  # such sizes are none that the layer itself takes
+    torch.manual_seed(0)
+    try:
+        is_same = all(_are_same(*pair) for pair in zip(_flat(traced(*inputs)), right, strict=True))
     except RuntimeError:
         is_same = False
     if not is_same:
         raise UsageError(
-            "jit.save: forward uses the number of samples as a number, such as x.shape[0]; use -1 there, or give "
-            "input_spec a fixed first size"
+            "jit.save: forward uses the number of samples or another size that may be any as a number, such as "
+            "int(x.shape[0]); use -1 there, or give input_spec a fixed size"
         )
+
+
+def _are_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.shape != other.shape:
+        return False
+    return not one.is_floating_point() or torch.allclose(one, other, rtol=1e-3, atol=1e-5, equal_nan=True)
 
 
 def _flat(made: Any) -> list[torch.Tensor]:

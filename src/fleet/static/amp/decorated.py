@@ -22,7 +22,7 @@ from fleet.static.initializer import Constant
 from fleet.static.operator import BACKWARD, FORWARD, Operator
 from fleet.static.optimizer.base import Optimizer
 from fleet.static.program import Program, default_startup_program, program_guard
-from fleet.static.settings import number
+from fleet.static.settings import number, switch, whole
 from fleet.static.variable import Parameter, Variable
 
 
@@ -52,11 +52,11 @@ def decorate(
     """An optimizer that trains in mixed precision; `dtype` is float16 or bfloat16."""
     scaling = LossScaling(
         number("decorate", "init_loss_scaling", init_loss_scaling, above=0),
-        incr_every_n_steps,
-        decr_every_n_nan_or_inf,
+        whole("decorate", "incr_every_n_steps", incr_every_n_steps, least=1),
+        whole("decorate", "decr_every_n_nan_or_inf", decr_every_n_nan_or_inf, least=1),
         number("decorate", "incr_ratio", incr_ratio, above=1),
-        number("decorate", "decr_ratio", decr_ratio, above=0),
-        use_dynamic_loss_scaling,
+        number("decorate", "decr_ratio", decr_ratio, above=0, below=1),
+        switch("decorate", "use_dynamic_loss_scaling", use_dynamic_loss_scaling),
     )
     return MixedPrecision(optimizer, amp_lists or AutoMixedPrecisionLists(), scaling, dtype)
 

@@ -30,8 +30,11 @@ class Touched:
         self.place = torch.full((len(first),), -1, dtype=torch.int64, device=first.device)
         """Where a row stands in `rows`; -1 where it does not."""
         self.place[self.rows] = torch.arange(len(self.rows), device=first.device)
-        self.version = -1
-        """That of the first moment after our last update: another one tells that somebody else has written there."""
+        self.version, self.count = -1, -1.0
+        """That of the first moment, and the steps, after our last update: others tell that somebody else has written.
+
+        Both are needed: torch's fused pass over a dense gradient counts its step and leaves the version as it was.
+        """
 
     def add(self, rows: torch.Tensor) -> None:
         """Take in rows, each given once."""
@@ -59,12 +62,14 @@ class AdamTouched:
         self, parameter: torch.Tensor, gradient: torch.Tensor, group: dict[str, Any], state: dict[str, Any]
     ) -> bool:
         """Update the rows that ever had a gradient; False leaves it to torch's own step."""
+        if gradient.sparse_dim() != 1:
+            return False
         is_new = not state
         if is_new:
             state["step"] = torch.tensor(0.0)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
         first, second = state["exp_avg"], state["exp_avg_sq"]
-        known = self._known(first, second, is_new)
+        known = self._known(first, second, is_new, float(state["step"]))
         rows = gradient.indices()[0]
         known.add(rows)
         if known.is_most:
@@ -82,12 +87,13 @@ class AdamTouched:
         weights.addcdiv_(mean, root, value=-group["lr"] / (1 - beta1**count))
         for table, new in ((parameter, weights), (first, mean), (second, square)):
             table.index_copy_(0, known.rows, new)
-        known.version = first._version
+        known.version, known.count = first._version, count
         return True
 
-    def _known(self, first: torch.Tensor, second: torch.Tensor, are_new: bool) -> Touched:
+    def _known(self, first: torch.Tensor, second: torch.Tensor, are_new: bool, count: float) -> Touched:
         """What is known of a table, found anew where its moments were written by somebody else."""
         known: Touched | None = self._tables.get(first)
-        if known is None or (known.version != first._version and not known.is_most):
+        is_ours = known is not None and (known.version, known.count) == (first._version, count)
+        if known is None or not (is_ours or known.is_most):
             known = self._tables[first] = Touched(first, second, are_new)
         return known

@@ -27,6 +27,7 @@ class Weighted(ActingLayer):
     """A layer that is nothing without its weight."""
 
     def make_weight(self, shape: Sequence[int], attr: Any, default: Any = None) -> Any:
+        """Its weight; UsageError for False."""
         made = self.create_parameter(shape, attr, default_initializer=default)
         if made is None:
             raise UsageError(

@@ -29,7 +29,9 @@ class AMPConfigs(Group):
     use_dynamic_loss_scaling = switch(True, "lets the factor grow and shrink; False keeps it.")
     custom_white_list = words("names functions of torch (such as linear) that always run in half precision.")
     custom_black_list = words("names functions of torch (such as softmax) that always run in single precision.")
-    custom_black_varnames = words("names parts of names of parameters whose modules run in single precision.")
+    custom_black_varnames = words(
+        "names parts of names of parameters whose modules run in single precision; of a program, whole names of variables."
+    )
     use_pure_bf16 = switch(False, "runs everything in bfloat16, parameters too.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from typing import Any
 
@@ -74,3 +75,26 @@ def test_what_cannot_be() -> None:
         paddle.enable_static()
         with pytest.raises(NotSupportedError, match="weight_norm: it is not built for programs"):
             utils.weight_norm(paddle.nn.Linear(3, 2))
+
+
+def test_removed_weight_norm_has_the_last_step_in_it() -> None:
+    line = utils.weight_norm(paddle.nn.Linear(3, 2))
+    sgd = paddle.optimizer.SGD(0.5, parameters=line.parameters())
+    line(paddle.ones([1, 3])).pow(2).sum().backward()
+    sgd.step()
+    way = np.array(line.weight_v)
+    right = way * np.array(line.weight_g)[:, None] / np.linalg.norm(way, axis=1, keepdims=True)
+    utils.remove_weight_norm(line)
+    np.testing.assert_allclose(np.array(line.weight), right, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("norm", "part"), [("weight_norm", "weight_g"), ("spectral_norm", "weight_orig")])
+def test_a_copy_computes_its_own_weight(norm: str, part: str) -> None:
+    with paddle.no_grad():
+        line = getattr(utils, norm)(paddle.nn.Linear(3, 2))
+        expected = np.array(line(paddle.ones([1, 3])))
+        other = copy.deepcopy(line)
+        getattr(other, part).zero_()
+        bias = np.array(other.bias)[None]
+        np.testing.assert_allclose(np.nan_to_num(np.array(other(paddle.ones([1, 3]))), nan=0.0), bias)
+        np.testing.assert_allclose(np.array(line(paddle.ones([1, 3]))), expected, rtol=1e-3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -71,3 +73,33 @@ def test_items_and_versions(tmp_path: Path) -> None:
     assert torch.equal(paddle.load(str(tmp_path / "x"))["x"], x)
     with pytest.raises(UsageError, match="protocol must be 2, 3 or 4, got 9"):
         paddle.save({}, str(tmp_path / "y"), protocol=9)
+
+
+def test_what_is_saved_goes_when_it_is_not_needed_any_more() -> None:
+    """An output that is saved hangs on itself; Python's collector of circles, which is off here, must not be needed."""
+    made: list[Any] = []
+
+    class Doubled(paddle.autograd.PyLayer):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            y = x * 2
+            made.append(weakref.ref(y))
+            ctx.save_for_backward(None, y, "text")
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, dy: Any) -> Any:
+            nothing, y, text = ctx.saved_tensor()
+            assert (nothing, text) == (None, "text")
+            return dy * y
+
+    x = paddle.to_tensor([3.0], stop_gradient=False)
+    gc.disable()
+    try:
+        y = Doubled.apply(x)
+        y.backward()
+        assert x.grad.numpy() == 6.0
+        del y
+        assert made[0]() is None
+    finally:
+        gc.enable()

@@ -66,6 +66,9 @@ class PyLayer:
         return as_paddle(_Function.apply(cls, args, kwargs, *tensors))  # type: ignore[no-untyped-call]
 
 
+_TENSOR = object()  # stands for one that torch keeps
+
+
 class _Function(torch.autograd.Function):
     """torch's own, which wants the tensors among its arguments, and a gradient or None for each argument."""
 
@@ -76,11 +79,22 @@ class _Function(torch.autograd.Function):
         named = {name: as_paddle(next(given)) if isinstance(one, torch.Tensor) else one for name, one in kwargs.items()}
         ctx.kind, ctx.context, ctx.count = kind, PyLayerContext(), len(tensors)
         made = kind.forward(ctx.context, *own, **named)
+        # Kept by torch, and given up after backward: an output that hung on its own context would wait for Python's
+        # collector of circles, which does not know how large it is.
+        kept = ctx.context.container
+        ctx.save_for_backward(*(one for one in kept if isinstance(one, torch.Tensor)))
+        ctx.context.container = ()
+        ctx.others = [_TENSOR if isinstance(one, torch.Tensor) else one for one in kept]
         return tuple(made) if isinstance(made, list) else made
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        found = ctx.kind.backward(ctx.context, *as_paddle(list(gradients)))
+        saved = iter(ctx.saved_tensors)
+        ctx.context.container = tuple(as_paddle(next(saved)) if one is _TENSOR else one for one in ctx.others)
+        try:
+            found = ctx.kind.backward(ctx.context, *as_paddle(list(gradients)))
+        finally:
+            ctx.context.container = ()
         several = list(found) if isinstance(found, list | tuple) else [found]
         if len(several) != ctx.count:
             raise UsageError(

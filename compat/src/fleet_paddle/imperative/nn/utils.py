@@ -29,7 +29,7 @@ def weight_norm(layer: nn.Module, name: str = "weight", dim: int | None = 0) -> 
     layer.register_parameter(f"{name}_g", Parameter(lengths))
     layer.register_parameter(f"{name}_v", Parameter(weight.detach()))
 
-    def compute() -> torch.Tensor:
+    def compute(layer: nn.Module) -> torch.Tensor:
         direction: Any = getattr(layer, f"{name}_v")
         length: Any = getattr(layer, f"{name}_g")
         norms = _lengths(direction, dim)
@@ -45,7 +45,10 @@ def remove_weight_norm(layer: nn.Module, name: str = "weight") -> nn.Module:
     hooks: dict[str, Any] = layer.__dict__.get("_weight_norm", {})
     if name not in hooks:
         raise UsageError(f"remove_weight_norm: {type(layer).__name__}.{name} has no weight norm")
-    hooks.pop(name).remove()
+    hook = hooks.pop(name)
+    for before in [one for key, one in layer._forward_pre_hooks.items() if key == hook.id]:
+        before(layer, ())  # a step may have come after the last forward
+    hook.remove()
     value = getattr(layer, name).detach()
     for part in (f"{name}_g", f"{name}_v"):
         del layer._parameters[part]
@@ -70,7 +73,12 @@ def spectral_norm(
     layer.register_parameter(f"{name}_orig", Parameter(weight.detach()))
     norm = SpectralNorm(list(weight.shape), dim=dim, power_iters=n_power_iterations, eps=eps)
     layer.add_module(f"{name}_spectral_norm", norm)
-    _compute_before_forward(layer, name, "spectral_norm", lambda: norm(getattr(layer, f"{name}_orig")))
+
+    def compute(layer: nn.Module) -> torch.Tensor:
+        divided: torch.Tensor = getattr(layer, f"{name}_spectral_norm")(getattr(layer, f"{name}_orig"))
+        return divided
+
+    _compute_before_forward(layer, name, "spectral_norm", compute)
     return layer
 
 
@@ -95,11 +103,13 @@ def _taken(layer: nn.Module, name: str, what: str) -> torch.Tensor:
     return weight
 
 
-def _compute_before_forward(layer: nn.Module, name: str, what: str, compute: Callable[[], torch.Tensor]) -> None:
-    def before(*_: Any) -> None:
-        object.__setattr__(layer, name, as_paddle(compute()))
+def _compute_before_forward(
+    layer: nn.Module, name: str, what: str, compute: Callable[[nn.Module], torch.Tensor]
+) -> None:
+    def before(layer: nn.Module, *_: Any) -> None:  # the layer that is called, which may be a copy
+        object.__setattr__(layer, name, as_paddle(compute(layer)))
 
-    before()
+    before(layer)
     layer.__dict__.setdefault(f"_{what}", {})[name] = layer.register_forward_pre_hook(before)
 
 

@@ -263,6 +263,7 @@ def test_measures_over_workers() -> None:
     assert list(metrics.sum([1, 2], util=both)) == [2, 4]
     assert metrics.max(5, util=both) == metrics.min(5, util=both) == 5
     assert metrics.auc(np.array([[0, 1, 3]]), np.array([[3, 1, 0]]), util=both) == 0.96875
+    assert metrics.auc(np.array([[0, 1, 3]]), np.zeros((1, 3)), util=both) == 0.5, "no pair to compare"
 
 
 def test_the_fleet_of_other_versions(monkeypatch: pytest.MonkeyPatch) -> None:

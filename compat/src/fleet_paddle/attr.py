@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 from fleet.errors import UsageTypeError
@@ -51,3 +52,13 @@ class ParamAttr(Attr):
             return [ParamAttr._to_attr(one) for one in arg]
         made = Attr.of(arg)
         return False if made is None else made
+
+
+def with_suffix(given: Any, suffix: str) -> Any:
+    """The attribute of one of several parameters that share what was given for them: a name becomes NAME + suffix."""
+    attr = Attr.of(given)
+    if attr is None or attr.name is None:
+        return attr
+    own = copy(attr)
+    own.name = attr.name + suffix
+    return own

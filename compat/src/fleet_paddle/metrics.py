@@ -57,11 +57,11 @@ def acc(correct: Any, total: Any, scope: Scope | None = None, util: Util | None 
 
 
 def auc(stat_pos: Any, stat_neg: Any, scope: Scope | None = None, util: Util | None = None) -> float:
-    """The AUC of the counts that the layer `auc` keeps, by rising score; NaN where a class is missing."""
+    """The AUC of the counts that the layer `auc` keeps, by rising score; 0.5 where a class is missing."""
     counts = [
         torch.from_numpy(np.asarray(_reduced(one, scope, util, "sum"))).reshape(-1) for one in (stat_neg, stat_pos)
     ]
-    return auc_of_counts(*counts)
+    return auc_of_counts(*counts) if all(one.any() for one in counts) else 0.5
 
 
 __all__ = ["acc", "auc", "mae", "max", "min", "mse", "rmse", "sum"]

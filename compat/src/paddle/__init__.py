@@ -58,8 +58,8 @@ alias(
         "set_cuda_rng_state": "torch.cuda:set_rng_state_all",
         "set_printoptions": "torch:set_printoptions",
     },
-    parts="amp autograd callbacks compat dataset device distributed distribution fluid framework hapi inference io jit "
-    "linalg metric nn optimizer reader regularizer static sysconfig tensor text utils v2 version vision",
+    parts="amp autograd callbacks compat dataset device distributed distribution fft fluid framework hapi inference io "
+    "jit linalg metric nn optimizer reader regularizer static sysconfig tensor text utils v2 version vision",
     refused={
         "onnx": "layers are torch modules: torch.onnx.export",
     },

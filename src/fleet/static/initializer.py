@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fleet.errors import UsageError
+from fleet.errors import UsageError, UsageTypeError
 from fleet.static.block import Block
 from fleet.static.variable import Variable
 
@@ -104,13 +106,17 @@ class Bilinear(Initializer):
     """The weights of a transposed convolution that enlarges an image by linear interpolation."""
 
     def __call__(self, var: Variable, block: Block) -> None:
-        if len(var.shape) != 4 or var.shape[2] != var.shape[3]:
-            raise UsageError(f"Bilinear needs a parameter of shape [n, m, k, k], got {list(var.shape)}")
-        size = var.shape[3]
-        factor = math.ceil(size / 2)
+        NumpyArray(self.values(var.shape))(var, block)
+
+    @staticmethod
+    def values(shape: Sequence[int]) -> NDArray[np.float64]:
+        """The weights of a filter; UsageError for a shape that is none of an image's."""
+        if len(shape) != 4 or shape[2] != shape[3]:
+            raise UsageError(f"Bilinear needs a parameter of shape [n, m, k, k], got {list(shape)}")
+        factor = math.ceil(shape[3] / 2)
         center = (2 * factor - 1 - factor % 2) / (2.0 * factor)
-        line = 1 - np.abs(np.arange(size) / factor - center)
-        NumpyArray(np.broadcast_to(np.outer(line, line), var.shape))(var, block)
+        line = 1 - np.abs(np.arange(shape[3]) / factor - center)
+        return np.broadcast_to(np.outer(line, line), tuple(shape))
 
 
 class NumpyArray(Initializer):
@@ -125,6 +131,28 @@ class NumpyArray(Initializer):
         values = self.value.astype(var.dtype).ravel().tolist()
         attrs = {"shape": list(var.shape), "dtype": var.dtype, "values": values}
         block.append_op("assign_value", {}, {"Out": var.name}, attrs)
+
+
+_chosen: dict[str, Initializer] = {}
+
+
+def choose(weight: Initializer | None, bias: Initializer | None) -> None:
+    """Initialisers of weights and biases that nobody gives one, from now on; None for the layers' own again."""
+    both = (("weight", weight), ("bias", bias))
+    for name, one in both:
+        if one is not None and not isinstance(one, Initializer):
+            raise UsageTypeError(f"the initializer of every {name} must be one of static.initializer, got {one!r}")
+    _chosen.clear()
+    _chosen.update({name: one for name, one in both if one is not None})
+
+
+def first_choice(default: Initializer | None, is_bias: bool, trainable: bool = True) -> Initializer:
+    """What fills a parameter without an initialiser of its own: the one chosen for all, else the layer's `default`.
+
+    What is not trained, such as the mean of a batch norm, begins as its layer says.
+    """
+    everyones = _chosen.get("bias" if is_bias else "weight") if trainable else None
+    return everyones or default or (Constant(0.0) if is_bias else Xavier())
 
 
 def fans(var: Variable) -> tuple[float, float]:

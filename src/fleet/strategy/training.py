@@ -30,7 +30,7 @@ class AMPConfigs(Group):
     custom_white_list = words("names functions of torch (such as linear) that always run in half precision.")
     custom_black_list = words("names functions of torch (such as softmax) that always run in single precision.")
     custom_black_varnames = words(
-        "names parts of names of parameters whose modules run in single precision; of a program, whole names of variables."
+        "names parts of names of parameters whose modules run in single precision; of a program, whole names."
     )
     use_pure_bf16 = switch(False, "runs everything in bfloat16, parameters too.")
 

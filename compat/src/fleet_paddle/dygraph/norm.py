@@ -86,5 +86,9 @@ class InstanceNorm(TakingLayer, Layer):
         return _instance_norm(input, self._epsilon, **attrs)
 
 
+class SpectralNorm(nn.SpectralNorm, Layer):
+    """`nn.SpectralNorm`: a weight divided by its greatest singular value."""
+
+
 def _or_false(parameter: Any) -> Any:
     return False if parameter is None else parameter

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from math import prod
+from typing import Any, ClassVar
 
 import torch
 
@@ -18,14 +19,15 @@ from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.programs.ops.gru import matrices
 
 _conv2d_transpose = computed("conv2d_transpose", layers.conv2d_transpose)
-_REST = "dilation=1, groups=None, param_attr=None, bias_attr=None, use_cudnn=True, act=None, dtype='float32'"
-"""What both convolutions end with; torch chooses whether cuDNN is used."""
+REST = "dilation=1, groups=None, param_attr=None, bias_attr=None, use_cudnn=True, act=None, dtype='float32'"
+"""What all convolutions end with; torch chooses whether cuDNN is used."""
 
 
-class _Weighted(ActingLayer):
+class Weighted(ActingLayer):
     """A layer that is nothing without its weight."""
 
     def make_weight(self, shape: Sequence[int], attr: Any, default: Any = None) -> Any:
+        """Its weight; UsageError for False."""
         made = self.create_parameter(shape, attr, default_initializer=default)
         if made is None:
             raise UsageError(
@@ -34,7 +36,7 @@ class _Weighted(ActingLayer):
         return made
 
 
-class Linear(_Weighted):
+class Linear(Weighted):
     """input x weight + bias; the weight is [input_dim, output_dim]."""
 
     takes = "input_dim, output_dim, param_attr=None, bias_attr=None, act=None, dtype='float32'"
@@ -70,8 +72,10 @@ class Embedding(imperative.Embedding, Layer):
         return super().forward(input)
 
 
-class _Convolution(_Weighted):
-    """A filter and a bias; the arguments that both convolutions end with."""
+class Convolution(Weighted):
+    """A filter of `rank` sides and a bias; the arguments that all convolutions end with."""
+
+    rank: ClassVar[int] = 2
 
     def make_of(self, given: Any) -> None:
         super().make_of(given)
@@ -80,21 +84,23 @@ class _Convolution(_Weighted):
         for name, count in (("num_channels", channels), ("num_filters", filters)):
             if whole(what, name, count) % whole(what, "groups", self._groups):
                 raise UsageError(f"{what}: groups must divide {name}, got {given.groups} for {count}")
-        self._sides = [given.filter_size] * 2 if isinstance(given.filter_size, int) else list(given.filter_size)
+        self._sides = [given.filter_size] * self.rank if isinstance(given.filter_size, int) else list(given.filter_size)
+        if len(self._sides) != self.rank:
+            raise UsageError(f"{what}: filter_size must be a number or {self.rank}, got {given.filter_size!r}")
         shape, first = self.filled(channels, filters)
         self.weight = self.make_weight([*shape, *self._sides], given.param_attr, first)
         self.bias = self.create_parameter([filters], given.bias_attr, is_bias=True)
 
     def filled(self, num_channels: int, num_filters: int) -> tuple[list[int], Any]:
         """The shape of the filter without its sides, and what fills it."""
-        spread = (2.0 / (self._sides[0] * self._sides[1] * num_channels)) ** 0.5
+        spread = (2.0 / (prod(self._sides) * num_channels)) ** 0.5
         return [num_filters, num_channels // self._groups], Normal(0.0, spread)
 
 
-class Conv2D(_Convolution):
+class Conv2D(Convolution):
     """A convolution of images: the filter is [num_filters, num_channels / groups, height, width]."""
 
-    takes = f"num_channels, num_filters, filter_size, stride=1, padding=0, {_REST}"
+    takes = f"num_channels, num_filters, filter_size, stride=1, padding=0, {REST}"
 
     def make_of(self, given: Any) -> None:
         super().make_of(given)
@@ -104,10 +110,10 @@ class Conv2D(_Convolution):
         return self.acted(F.conv2d(input, self.weight, self.bias, *self._settings))
 
 
-class Conv2DTranspose(_Convolution):
+class Conv2DTranspose(Convolution):
     """The transpose of a convolution; the filter is [num_channels, num_filters / groups, height, width]."""
 
-    takes = f"num_channels, num_filters, filter_size, output_size=None, padding=0, stride=1, {_REST}"
+    takes = f"num_channels, num_filters, filter_size, output_size=None, padding=0, stride=1, {REST}"
 
     def make_of(self, given: Any) -> None:
         super().make_of(given)
@@ -122,7 +128,7 @@ class Conv2DTranspose(_Convolution):
         return self.acted(_conv2d_transpose(input, *self._settings, param_attr=self.weight, bias_attr=bias))
 
 
-class PRelu(_Weighted):
+class PRelu(Weighted):
     """x above 0, a trained factor times x below: one ("all"), one per channel, or one per element of `input_shape`."""
 
     takes = "mode, channel=None, input_shape=None, param_attr=None, dtype='float32'"
@@ -146,7 +152,7 @@ class PRelu(_Weighted):
         return as_paddle(torch.where(input > 0, input, input * factor))
 
 
-class GRUUnit(_Weighted):
+class GRUUnit(Weighted):
     """One step of a gated recurrent unit; `size` is 3 * width, the weight [width, 3 * width].
 
     The weight is laid out as that of `layers.gru_unit`: the matrix of both gates, then that of the candidate.

@@ -133,6 +133,8 @@ class Tensor(torch.Tensor):
             values = values.to_dense()
         if values.dtype is torch.bfloat16:
             values = values.float()
+        if values.is_conj():  # a conjugate that nobody has computed yet
+            values = values.resolve_conj()
         array: npt.NDArray[Any] = _NUMPY(values.cpu()).copy()
         return as_single(array.reshape(1) if array.ndim == 0 else array)
 

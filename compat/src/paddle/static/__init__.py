@@ -13,6 +13,7 @@ alias(
         "fleet.static.moving_average": "ExponentialMovingAverage",
         "fleet_paddle.programs.device": "device_guard",
         "fleet_paddle.programs.inference_files": "load_inference_model save_inference_model",
+        "fleet_paddle.programs.serialized": "*",
         "fleet_paddle.hapi.spec": "InputSpec",
         "fleet.static.layers": "Print accuracy auc create_global_var create_parameter",
     },
@@ -23,17 +24,5 @@ alias(
     parts="amp nn",
     refused={
         "WeightNormParamAttr": "use paddle.ParamAttr with a regularizer",
-        **dict.fromkeys(
-            (
-                "deserialize_persistables",
-                "deserialize_program",
-                "load_from_file",
-                "normalize_program",
-                "save_to_file",
-                "serialize_persistables",
-                "serialize_program",
-            ),
-            "use save_inference_model and load_inference_model, or program.to_json() and Program.from_json()",
-        ),
     },
 )

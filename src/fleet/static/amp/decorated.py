@@ -1,9 +1,9 @@
 """The optimizer of mixed precision: around the user's, whose rule it leaves alone.
 
 A loss in float16 is multiplied by a factor, so that small gradients do not vanish. After backward the gradients are
-divided by it and looked at (`check_finite_and_unscale`). If the factor is dynamic, all become 0 where one of them is NaN
-or Inf, and the factor follows: it shrinks after some such steps and grows after many good ones (`update_loss_scaling`).
-A fixed factor leaves them as they are, as in PaddlePaddle. bfloat16 needs none of it.
+divided by it and looked at (`check_finite_and_unscale`). If the factor is dynamic, all become 0 where one of them is
+NaN or Inf, and the factor follows: it shrinks after some such steps and grows after many good ones
+(`update_loss_scaling`). A fixed factor leaves them as they are, as in PaddlePaddle. bfloat16 needs none of it.
 """
 
 from __future__ import annotations

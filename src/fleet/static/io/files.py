@@ -98,7 +98,10 @@ class Replacing:
 
     def text(self, name: str, text: str) -> None:
         """Write a text file in UTF-8."""
-        data = text.encode()
+        self.data(name, text.encode())
+
+    def data(self, name: str, data: bytes) -> None:
+        """Write a file of these bytes."""
         self._write(name, lambda path: write_file(path, [data], len(data)))
 
     def _write(self, name: str, write: Callable[[Path], FileInfo]) -> None:

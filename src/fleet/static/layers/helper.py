@@ -9,7 +9,7 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet.static import names
 from fleet.static.appending import Appender
 from fleet.static.attr import ParamAttr
-from fleet.static.initializer import Constant, Initializer, Xavier
+from fleet.static.initializer import Initializer, first_choice
 from fleet.static.program import Program, default_main_program, default_startup_program
 from fleet.static.registry import definition
 from fleet.static.variable import Parameter, Variable
@@ -56,7 +56,7 @@ class LayerBuilder(Appender):
             need_clip=settings.need_clip,
             is_distributed=is_distributed,
         )
-        initializer = settings.initializer or default or (Constant(0.0) if is_bias else Xavier())
+        initializer = settings.initializer or first_choice(default, is_bias, settings.trainable)
         if name not in startup.vars:
             initializer(startup.create_var(name, shape, dtype, persistable=True), startup)
         settings.taken(parameter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +11,13 @@ import torch
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static import initializer as static
+from fleet.static.block import Block
 from fleet.static.initializer import MSRA, Initializer, NumpyArray, Xavier
+from fleet.static.variable import Variable
 
 __all__ = [
     "Assign",
+    "Bilinear",
     "Constant",
     "Initializer",
     "KaimingNormal",
@@ -37,6 +41,28 @@ class _OfTensors(Initializer):
             fill(var, self)
         else:
             super().__call__(var, block)  # type: ignore[safe-super]
+
+
+class BothWays(Initializer):
+    """One that says itself how a tensor is filled, and what does so in a program."""
+
+    def __call__(self, var: Any, block: Any = None) -> None:
+        if isinstance(var, torch.Tensor):
+            fill(var, self)
+        else:
+            self.add(var, block)
+
+    @abstractmethod
+    def fill(self, tensor: torch.Tensor, generator: torch.Generator | None) -> None:
+        """Give the tensor its first values."""
+
+    @abstractmethod
+    def add(self, var: Variable, block: Block) -> None:
+        """Add the operators that fill a variable."""
+
+
+class Bilinear(_OfTensors, static.Bilinear):
+    """The weights of a transposed convolution that enlarges an image by linear interpolation."""
 
 
 class Constant(_OfTensors, static.Constant):
@@ -104,7 +130,9 @@ def fill(tensor: torch.Tensor, initializer: Initializer) -> None:
     """Give a plain tensor its first values, by torch's random numbers, or by those of the initialiser's own seed."""
     seed = getattr(initializer, "seed", 0)
     generator = torch.Generator(tensor.device).manual_seed(seed) if seed else None
-    if isinstance(initializer, static.Constant):
+    if isinstance(initializer, BothWays):
+        initializer.fill(tensor, generator)
+    elif isinstance(initializer, static.Constant):
         tensor.fill_(initializer.value)
     elif isinstance(initializer, static.TruncatedNormal):
         low, high = (initializer.loc + side * _TRUNCATED_AT * initializer.scale for side in (-1, 1))
@@ -120,6 +148,8 @@ def fill(tensor: torch.Tensor, initializer: Initializer) -> None:
             shapes = f"{list(initializer.value.shape)}, the parameter {list(tensor.shape)}"
             raise UsageError(f"{type(initializer).__name__}: the values have shape {shapes}")
         tensor.copy_(torch.as_tensor(initializer.value))
+    elif isinstance(initializer, static.Bilinear):
+        tensor.copy_(torch.as_tensor(initializer.values(tensor.shape).copy()))
     else:
         raise NotSupportedError(f"{type(initializer).__name__} fills parameters of programs only; use Assign")
 

@@ -9,7 +9,7 @@ import torch
 
 from fleet.errors import NotSupportedError
 from fleet.static.attr import ParamAttr
-from fleet.static.initializer import Constant, Initializer, Xavier
+from fleet.static.initializer import Initializer, first_choice
 from fleet_paddle.attr import ParamAttr as OwnParamAttr
 from fleet_paddle.imperative.nn.initializer import fill
 from fleet_paddle.imperative.place import current
@@ -33,7 +33,7 @@ def make(
             "a grad_clip"
         )
     values = torch.empty(tuple(shape), dtype=dtype_of(dtype), device=current())
-    fill(values, settings.initializer or default or (Constant(0.0) if is_bias else Xavier()))
+    fill(values, settings.initializer or first_choice(default, is_bias, settings.trainable))
     made = Parameter(values, settings.trainable)
     made.name = settings.name
     made.optimize_attr = {"learning_rate": settings.learning_rate}

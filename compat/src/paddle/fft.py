@@ -1,0 +1,5 @@
+"""Fourier transforms of tensors."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet_paddle.fft": "*"})

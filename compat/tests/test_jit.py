@@ -154,5 +154,6 @@ def test_a_loaded_layer_evaluates_until_it_is_told_to_train(tmp_path: Path) -> N
     loaded = jit.load(tmp_path / "net")
     x = paddle.ones([2, 50])
     assert torch.equal(loaded(x), x)
+    assert torch.equal(loaded(np.ones((2, 50), "float32")), x)
     loaded.train()
     assert not torch.equal(loaded(x), x)

@@ -18,6 +18,7 @@ from torch import nn
 
 from fleet.errors import CheckpointError, UsageError, UsageTypeError
 from fleet_paddle.hapi.spec import InputSpec
+from fleet_paddle.imperative.creation import to_tensor
 from fleet_paddle.imperative.files import save as save_values
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.tensor import as_paddle
@@ -94,7 +95,8 @@ class TranslatedLayer(Layer):
 
     def forward(self, *inputs: Any) -> Any:
         run = self.program.trained if self.training else self.program
-        return as_paddle(run(*(one.as_subclass(torch.Tensor) for one in inputs)))
+        given = (one if isinstance(one, torch.Tensor) else to_tensor(one) for one in inputs)  # arrays are taken too
+        return as_paddle(run(*(one.as_subclass(torch.Tensor) for one in given)))
 
     def train(self, mode: bool = True) -> TranslatedLayer:
         """As every layer; what is inside was traced for both."""

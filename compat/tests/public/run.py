@@ -37,9 +37,14 @@ def main() -> int:
         print("\n".join(script.name for script in scripts))
         return 0
     if not args.scripts or not args.scripts.is_dir():
-        print(f"run.py: {VARIABLE} must name the folder of scripts, got {args.scripts or 'nothing'}", file=sys.stderr)
+        given = args.scripts or "nothing"
+        print(f"run.py: {VARIABLE} (make public SCRIPTS=folder) must name a folder, got {given}", file=sys.stderr)
         return 2
     outcomes, absent = _run_all(scripts, args.scripts, keep=args.keep)
+    if absent and not outcomes:
+        missing = absent[0].missing(args.scripts)[0]
+        print(f"run.py: {args.scripts} has none of these scripts; {missing} is missing, for one", file=sys.stderr)
+        return 1
     if args.json:
         print(json.dumps([_plain(one) for one in outcomes], indent=1))
     else:

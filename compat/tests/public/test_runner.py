@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -221,8 +220,10 @@ def test_what_is_missing_is_known(folder: Path) -> None:
     assert script().missing(folder) == ["one/train.py"]
 
 
-def test_the_command_shows_nothing_but_json_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_folder_without_any_of_the_scripts_is_a_failure_that_names_one(tmp_path: Path) -> None:
     run_py = Path(__file__).with_name("run.py")
     command = [sys.executable, str(run_py), "--json", "--scripts", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True, env={**os.environ})
-    assert json.loads(done.stdout) == []  # none of the listed files is in an empty folder
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env={**os.environ})
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert f"run.py: {tmp_path} has none of these scripts; " in done.stderr

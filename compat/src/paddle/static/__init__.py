@@ -5,9 +5,9 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static": "BuildStrategy CompiledProgram ExecutionStrategy ParallelExecutor Program Scope Variable "
-        "append_backward cpu_places cuda_places data default_main_program default_startup_program global_scope "
-        "gradients name_scope program_guard save scope_guard",
+        "fleet.static": "BuildStrategy CompiledProgram ExecutionStrategy Executor ParallelExecutor Program Scope "
+        "Variable append_backward cpu_places cuda_places data default_main_program default_startup_program "
+        "global_scope gradients name_scope program_guard save scope_guard",
         "fleet.static.io": "save_vars set_program_state",
         "fleet_paddle.foreign.loading": "load load_program_state load_vars",
         "fleet.static.moving_average": "ExponentialMovingAverage",
@@ -19,7 +19,6 @@ alias(
     },
     renamed={
         "py_func": "fleet_paddle.fluid.layers:py_func",
-        "Executor": "fleet_paddle.programs.scalars:ScalarExecutor",
     },
     parts="amp nn",
     refused={

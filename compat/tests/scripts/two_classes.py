@@ -20,6 +20,6 @@ for step in range(100):
     values = rng.standard_normal((64, 16), dtype=np.float32)
     feed = {"x": values, "y": (values.sum(1, keepdims=True) > 0).astype("int64")}
     (value,) = exe.run(feed=feed, fetch_list=[loss.name])
-    assert value.shape == ()
+    assert value.shape == (1,)
     if step in (0, 99):
-        print("step %d loss %f" % (step, value))  # noqa: UP031 - a number without shape is what this needs
+        print("step %d loss %f" % (step, value))  # noqa: UP031 - as scripts of that time print it

@@ -17,7 +17,7 @@ from fleet_paddle.dialects import collective, with_servers
         ("--gpus=0 --log_dir out -m pack.age x", "--gpus=0 --log_dir=out -m --banner -- pack.age x"),
         (
             "--cluster_node_ips=10.0.0.1,10.0.0.2 --node_ip=10.0.0.2 --started_port=6170 --print_config=False t.py",
-            "--start_port=6170 --ips=10.0.0.1,10.0.0.2 --rank=1 --log_dir=mylog -- t.py",
+            "--start_port=6170 --no-banner --ips=10.0.0.1,10.0.0.2 --rank=1 --log_dir=mylog -- t.py",
         ),
         ("--cluster_node_ips=127.0.0.1 --node_ip=127.0.0.1 t.py", "--banner --log_dir=mylog -- t.py"),
         ("-q t.py", "-q --log_dir=mylog -- t.py"),

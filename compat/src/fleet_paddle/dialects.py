@@ -47,7 +47,7 @@ LAUNCH = Dialect(
     --cluster_node_ips HOST,..   addresses of all machines: --ips
     --node_ip HOST               which of them this machine is: --rank
     --started_port N             first port: --start_port
-    --print_config True|False    False: without --banner, which this command adds
+    --print_config True|False    False: --no-banner instead of --banner, which this command adds
     """,
     """
 \b
@@ -67,7 +67,7 @@ LAUNCH_PS = Dialect(
     --node_ip HOST               this machine, which must be one of them
     --endpoints HOST:PORT,..     every server: --servers
     --started_port N             first port: --start_port; 6170 with --cluster_node_ips unless given
-    --print_config True|False    False: without --banner, which this command adds
+    --print_config True|False    False: --no-banner instead of --banner, which this command adds
     """,
     """
 \b
@@ -169,7 +169,9 @@ def _split(arguments: Sequence[str]) -> tuple[Given, list[str]]:
         else:
             raise UsageError(f"{name} needs a value")
     is_shown = (given.pop("--print_config", None) or "True").lower() != "false"
-    if is_shown and not {"-q", "--quiet"} & given.keys():
+    if not is_shown:
+        given["--no-banner"] = None
+    elif not {"-q", "--quiet"} & given.keys():
         given["--banner"] = None
     if (given.pop("--use_paddlecloud", None) or "False").lower() == "true":
         raise UsageError("--use_paddlecloud: name the machines with --cluster_node_ips, or use --master and --nnodes")

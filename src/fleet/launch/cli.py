@@ -226,7 +226,11 @@ _PORT_OR_FREE = Whole(0, 65535)
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
 @click.option("--dry-run", "--dry_run", is_flag=True, help="Show what would start, start nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of a job that goes well; warnings and failures only.")
-@click.option("--banner", is_flag=True, help="Show arguments and variables first, as PaddlePaddle's launcher does.")
+@click.option(
+    "--banner/--no-banner",
+    default=None,
+    help="Show arguments and variables first, as PaddlePaddle's launcher does; usual for scripts that import paddle.",
+)
 @click.option("--selfcheck", is_flag=True, help="Instead of a script, check that these processes can talk.")
 @click.version_option(__version__, prog_name="fleetrun")
 @click.argument("script", required=False, default="")
@@ -322,8 +326,8 @@ def _launch(options: Options) -> int:
     from fleet.launch.plan import refuse_mistakes
 
     refuse_mistakes(options)
-    if not options.quiet and banner.is_of_the_guides(options.script):
-        options = replace(options, banner=True)
+    if options.banner is None:
+        options = replace(options, banner=not options.quiet and banner.is_of_the_guides(options.script))
     _set_up_logging(logging.WARNING if options.quiet else logging.INFO)
     if options.dry_run:
         return _show_plan(options)

@@ -81,7 +81,8 @@ class Options:
     """Which steps every process records."""
     tensorboard: str | None = None
     """Where curves for TensorBoard are written; empty: in the log folder."""
-    banner: bool = False
+    banner: bool | None = None
+    """Show arguments and variables first; None: for scripts that import paddle."""
     selfcheck: bool = False
     tls: bool | None = None
     """Encrypt what workers and servers say; None: where the job spans machines."""

@@ -240,7 +240,7 @@ def _collective_plan(options: Options, command: tuple[str, ...], team: Team, hol
     kind = "cpu" if gpus is None else "gpu"
     arguments = [name for name, given in (("--gpus", options.gpus), ("--ips", options.ips)) if given]
     headline = f"Run collective {kind} mode. gpu arguments:{arguments}, cuda count:{num_gpus}"
-    return LaunchPlan(tuple(processes), layout, headline, options.banner)
+    return LaunchPlan(tuple(processes), layout, headline, bool(options.banner))
 
 
 def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: ExitStack) -> LaunchPlan:
@@ -299,7 +299,7 @@ def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: 
     given = [f"--{name}" for name in names if getattr(options, name) is not None]
     headline = f"Run parameter-server mode. pserver arguments:{given}"
     max_lives = None if options.durable is None else options.max_restart
-    return LaunchPlan(tuple(processes), layout, headline, options.banner, max_lives)
+    return LaunchPlan(tuple(processes), layout, headline, bool(options.banner), max_lives)
 
 
 def _server_job_gpus(options: Options) -> tuple[tuple[str, ...], tuple[str, ...]]:

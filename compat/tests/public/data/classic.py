@@ -128,23 +128,6 @@ def small_ratings(folder: Path) -> None:
             archive.writestr(f"ml-1m/{name}.dat", "".join(f"{line}\n" for line in lines))
 
 
-def small_translations(folder: Path) -> None:
-    """WMT 16 and 14: sentences of 3 to 6 words, each of which has one translation."""
-    random = np.random.default_rng(4)
-
-    def pairs(count: int) -> str:
-        rows = [random.integers(0, 20, int(random.integers(3, 7))) for _ in range(count)]
-        return "".join(f"{' '.join(f'e{n}' for n in row)}\t{' '.join(f'd{n}' for n in row)}\n" for row in rows)
-
-    parts = {"train": 120, "test": 8, "val": 8}
-    _tar(folder / "home/wmt16/wmt16.tar.gz", {f"wmt16/{name}": pairs(count) for name, count in parts.items()})
-    marks = ["<s>", "<e>", "<unk>"]
-    files = {f"wmt14/{name}/{name}": pairs(parts[name]) for name in ("train", "test")}
-    for name, letter in (("src", "e"), ("trg", "d")):
-        files[f"wmt14/{name}.dict"] = "".join(f"{word}\n" for word in [*marks, *(f"{letter}{n}" for n in range(20))])
-    _tar(folder / "home/wmt14/wmt14.tgz", files)
-
-
 def _ids(count: int) -> range:
     return range(1, count + 1)
 

@@ -12,12 +12,18 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup data demo demo-collective demo-static test test-all test-cpp test-seeds public check format proto docs site site-serve fuzz fuzz-journals chaos bench coverage sanitize pythons wheels clean
+.PHONY: FORCE help setup ready data demo demo-collective demo-static test test-all test-cpp test-seeds public check format proto docs site site-serve fuzz fuzz-journals chaos bench coverage sanitize pythons torches wheels sbom clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.native $(VENV)/.compat  ## Make .venv, install the pinned requirements, build the native core
+# Side by side: what is large comes by pip while the compiler works, which needs the tools of .build alone.
+setup: $(VENV)/.build  ## Make .venv, install the pinned requirements, build the native core
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.native $(VENV)/.compat
+
+# As much of it as a job needs, without the tools of `make check` and `make test`.
+ready: $(VENV)/.build
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.native $(VENV)/.demo
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -25,23 +31,32 @@ $(BIN)/python:
 	@echo "making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.requirements: $(wildcard requirements/*.txt) | $(BIN)/python
-	@echo "installing the pinned requirements (torch is the large one: about a minute)"
+$(VENV)/.build: requirements/build.txt | $(BIN)/python
+	@$(BIN)/python -m pip install --quiet -r $<
+	@touch $@
+
+$(VENV)/.demo: requirements/demo.txt requirements/runtime.txt | $(VENV)/.build
+	@echo "installing torch and what a job needs (about a minute)"
 	@test -z "$(TORCH_INDEX)" || $(BIN)/python -m pip install --quiet --retries 1 --timeout 15 --no-deps \
 		--index-url $(TORCH_INDEX) $$(grep '^torch==' requirements/runtime.txt) 2>/dev/null || \
 		echo "make: no torch from $(TORCH_INDEX); taking the one that pip finds, which may bring gigabytes of CUDA"
-	@$(BIN)/python -m pip install --quiet -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet -r $<
+	@touch $@
+
+$(VENV)/.requirements: requirements/dev.txt requirements/native.txt $(VENV)/.demo
+	@echo "installing the tools of make check and make test"
+	@$(BIN)/python -m pip install --quiet -r $<
 	@touch $@
 
 # The editable install knows every Python file by name, so it is made anew when one is added, moved or removed.
 $(VENV)/.files: FORCE | $(BIN)/python
 	@find src -name '*.py' | sort | cmp -s - $@ || find src -name '*.py' | sort > $@
 
-$(VENV)/.native: $(VENV)/.requirements $(VENV)/.files $(NATIVE_SOURCES)
+$(VENV)/.native: $(VENV)/.build $(VENV)/.files $(NATIVE_SOURCES)
 	@command -v $${CXX:-c++} >/dev/null || \
 		{ echo "make: no C++ compiler; install one (apt-get install g++), or set CXX, for example to a script that runs"; \
 		  echo "      python -m ziglang c++ (pip install ziglang)"; exit 1; }
-	@echo "building the native core"
+	@echo "building the native core (a minute of one processor)"
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
 	@$(BIN)/python -m compileall -q src compat/src  # as an ordinary install does
 	@touch $@
@@ -51,16 +66,16 @@ $(VENV)/.compat: compat/pyproject.toml $(VENV)/.requirements
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable compat
 	@touch $@
 
-demo: setup  ## Train a click model from files: 2 servers hold its rows, 2 workers train it
+demo: ready  ## Train a click model from files: 2 servers hold its rows, 2 workers train it
 	@rm -rf build/demo
 	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/recommenders/train.py \
 		--model dnn --dim 10 --mode async --lr 5e-4 --data synthetic:1000000:build/demo-data --eval-every 250 \
 		--out build/demo
 
-demo-collective: setup  ## Train a small dense model on 2 CPU processes, by all-reduce
+demo-collective: ready  ## Train a small dense model on 2 CPU processes, by all-reduce
 	$(BIN)/fleetrun --quiet --nproc_per_node 2 --device cpu --log_dir build/demo-log examples/quickstart/train.py
 
-demo-static: setup  ## Train a click model as a static program, with 2 servers and 2 workers
+demo-static: ready  ## Train a click model as a static program, with 2 servers and 2 workers
 	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/static_ctr.py
 
 # MovieLens-100k lies in the wheel of RecBole, which is downloaded and not installed.
@@ -209,9 +224,46 @@ pythons:  ## Build and test the native core on every Python in PYTHONS (default 
 		echo "$$($$venv/bin/python --version):" && $$venv/bin/python -m pytest -q tests/native || exit 1; \
 	done
 
-# For this system and this Python; those of a release are built by .github/workflows/wheels.yml.
-wheels: setup  ## Build sdist and wheel of both distributions into dist/
-	@for folder in . compat; do $(BIN)/python -m build --no-isolation --outdir dist $$folder || exit 1; done
+# One after the other, since each brings its CUDA packages, several gigabytes, and goes again.
+TORCH_TESTS := tests/native tests/unit/test_nn_embedding.py tests/unit/test_as_in_torch.py \
+	$(addprefix tests/e2e/test_examples.py::test_the_readme_,program_learns_and_saves serves_what_its_program_saved)
+torches:  ## Try every torch in TORCHES (default 2.11.0 to 2.15.0): the README's program, the native core, embeddings
+	@$(PYTHON) -m venv build/venv-wheel && build/venv-wheel/bin/python -m pip install --quiet -r requirements/build.txt
+	@rm -rf build/torches && build/venv-wheel/bin/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/torches .
+	@for torch in $${TORCHES:-2.11.0 2.12.1 2.13.0 2.14.1 2.15.0}; do \
+		venv=build/venv-torch-$$torch && rm -rf $$venv && $(PYTHON) -m venv $$venv && echo "torch $$torch:" && \
+		{ grep -v '^torch==' requirements/runtime.txt; echo torch==$$torch; } >build/torches/requirements.txt && \
+		$$venv/bin/python -m pip install --quiet -r build/torches/requirements.txt -r requirements/native.txt build/torches/*.whl && \
+		$$venv/bin/python -m pytest -q -p no:cacheprovider $(TORCH_TESTS) && rm -rf $$venv || exit 1; \
+	done
+
+# What makes wheels and says what is in them; torch is not among it.
+$(VENV)/.wheels: requirements/wheels.txt $(VENV)/.build
+	@$(BIN)/python -m pip install --quiet -r $<
+	@touch $@
+
+# The wheel of 3.12 serves all later ones. Those of a release, which run on older systems too, are built by
+# .github/workflows/wheels.yml.
+wheels: $(VENV)/.wheels  ## Build sdists and wheels into dist/, with every Python in PYTHONS (default 3.11 and 3.12)
+	@rm -rf build/linux dist/*.whl dist/*.tar.gz
+	@$(BIN)/python -m build --no-isolation --sdist --outdir dist .
+	@$(BIN)/python -m build --no-isolation --outdir dist compat
+	@for python in $${PYTHONS:-python3.11 python3.12}; do \
+		$$python --version || { echo "make: no $$python here, so there is no wheel by it; PYTHONS names others"; continue; }; \
+		venv=build/venv-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])') && \
+		$$python -m venv $$venv && $$venv/bin/python -m pip install --quiet -r requirements/build.txt && \
+		$$venv/bin/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/linux dist/torch_fleet-*.tar.gz || exit 1; \
+	done
+	@for wheel in build/linux/*.whl; do PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist $$wheel || exit 1; done
+	@ls dist
+
+# The pinned packages of which a wheel was made and with which it is tested.
+sbom: $(VENV)/.wheels  ## Write dist/torch_fleet.cdx.json, the bill of materials in CycloneDX
+	@mkdir -p build dist
+	@version=$$(sed -n 's/__version__ = "\(.*\)"/\1/p' src/fleet/_version.py) && \
+	sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml >build/pyproject.toml && \
+	cat requirements/runtime.txt requirements/build.txt | PYTHONWARNINGS=ignore $(BIN)/cyclonedx-py requirements - \
+		--pyproject build/pyproject.toml --mc-type library --output-reproducible --output-file dist/torch_fleet.cdx.json
 
 clean:  ## Remove everything that was built, and .venv
 	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache log

@@ -17,7 +17,7 @@ namespace {
 
 // A numpy array over the vector itself: a chunk's values are copied no more.
 template <class T>
-nb::object to_numpy(std::vector<T> values, std::size_t width) {
+nb::object vector_to_numpy(std::vector<T> values, std::size_t width) {
   auto kept = std::make_unique<std::vector<T>>(std::move(values));
   const std::size_t rows = width == 0 ? kept->size() : kept->size() / width;
   T* const data = kept->data();
@@ -29,9 +29,9 @@ nb::object to_numpy(std::vector<T> values, std::size_t width) {
 
 nb::object values_of(const Slot& slot, SlotColumn& column) {
   switch (slot.type) {
-    case SlotType::kFloat: return to_numpy(std::move(column.floats), slot.width);
-    case SlotType::kDouble: return to_numpy(std::move(column.doubles), slot.width);
-    case SlotType::kInt: return to_numpy(std::move(column.ints), slot.width);
+    case SlotType::kFloat: return vector_to_numpy(std::move(column.floats), slot.width);
+    case SlotType::kDouble: return vector_to_numpy(std::move(column.doubles), slot.width);
+    case SlotType::kInt: return vector_to_numpy(std::move(column.ints), slot.width);
   }
   return nb::none();
 }
@@ -64,10 +64,10 @@ nb::tuple parse_multislot(nb::handle text, bool is_last, const nb::sequence& slo
   for (std::size_t s = 0; s < declared.size(); ++s) {
     SlotColumn& column = parsed.columns[s];
     const bool is_ragged = declared[s].width == 0;
-    const nb::object offsets = is_ragged ? to_numpy(std::move(column.offsets), 0) : nb::object(nb::none());
+    const nb::object offsets = is_ragged ? vector_to_numpy(std::move(column.offsets), 0) : nb::object(nb::none());
     columns.append(nb::make_tuple(values_of(declared[s], column), offsets));
   }
-  const nb::object ids = has_id ? to_numpy(std::move(parsed.ids), 0) : nb::object(nb::none());
+  const nb::object ids = has_id ? vector_to_numpy(std::move(parsed.ids), 0) : nb::object(nb::none());
   return nb::make_tuple(parsed.consumed, parsed.num_lines, parsed.num_records, ids, columns, nb::none());
 }
 
@@ -90,7 +90,7 @@ nb::tuple take_ragged(nb::handle values, nb::handle offsets, nb::handle index) {
   const std::size_t size = static_cast<std::size_t>(taken.offsets[rows.size()]);
   std::byte* const data = taken.values.data();
   const nb::object result = nb::cast(nb::ndarray<nb::numpy>(data, 1, &size, own(taken.values), nullptr, items.dtype()));
-  return nb::make_tuple(result, bind::to_numpy(std::move(taken.offsets)));
+  return nb::make_tuple(result, to_numpy(std::move(taken.offsets)));
 }
 
 }  // namespace

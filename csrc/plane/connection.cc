@@ -11,11 +11,11 @@ namespace fleet::plane {
 
 namespace {
 
-constexpr std::size_t kInput = 64 << 10;
+constexpr std::size_t kFirstInput = 64 << 10;
 constexpr std::size_t kCounted = 1 << 20;  // smaller messages are not counted
-constexpr std::size_t kMaxBlocks = 256;
-constexpr std::size_t kMaxFiles = 8;   // that came before the heads which they belong to
-constexpr std::size_t kMaxCalls = 64;  // that are read before any is answered, with what is sent ahead of them
+constexpr std::size_t kMaxShared = 256;
+constexpr std::size_t kMaxFilesAhead = 8;  // that came before the heads which they belong to
+constexpr std::size_t kMaxCalls = 64;      // that are read before any is answered, with what is sent ahead of them
 constexpr std::size_t kStranger = sizeof(Head) + kMaxToken;
 constexpr std::size_t kPartOverhead = 256;  // of a part that was sent ahead, however small
 constexpr const char* kNotAhead = "what was sent ahead of a message is not here any more; it is sent again, in full";
@@ -97,7 +97,7 @@ bool Connection::read_some(bool& is_drained) {
     is_drained = errno == EAGAIN || errno == EWOULDBLOCK;
     return is_drained;
   }
-  if (files_.size() > (is_welcome_ ? kMaxFiles : 0)) return false;
+  if (files_.size() > (is_welcome_ ? kMaxFilesAhead : 0)) return false;
   is_drained = static_cast<std::size_t>(received) < room;
   if (is_direct) {
     incoming_.advance(static_cast<std::size_t>(received));
@@ -221,7 +221,7 @@ bool Connection::greet(const std::byte* token, std::size_t size) {
     return false;
   }
   is_welcome_ = true;
-  input_.resize(kInput);
+  input_.resize(kFirstInput);
   Head head;
   head.kind = Kind::kWelcome;
   send(head, nullptr, 0, nullptr);
@@ -230,7 +230,7 @@ bool Connection::greet(const std::byte* token, std::size_t size) {
 
 bool Connection::take_block(const Head& head) {
   if (!is_unix_ || files_.empty() || head.block == 0 || head.size > kMaxBlock) return false;
-  if (blocks_.size() >= kMaxBlocks && blocks_.find(head.block) == blocks_.end()) return false;
+  if (blocks_.size() >= kMaxShared && blocks_.find(head.block) == blocks_.end()) return false;
   auto block = Memory::mapped(files_.front().release(), head.size);
   files_.pop_front();
   if (block == nullptr) return false;

@@ -8,9 +8,6 @@
 namespace fleet {
 namespace {
 
-// How many rows to ask for one in advance.
-constexpr std::size_t kAhead = 16;
-
 // How many of a bag's rows count in a mean.
 std::size_t num_counted(const Bags& bags, Span span) {
   const std::size_t count = span.end - span.begin;
@@ -22,8 +19,8 @@ std::size_t num_counted(const Bags& bags, Span span) {
 template <class Float, class Width, class Visit>
 void each_row(Float* rows, bool prefetch, const Bags& bags, Span span, Width width, const Visit& visit) {
   for (std::size_t i = span.begin; i < span.end; ++i) {
-    if (prefetch && i + kAhead < bags.n) {
-      prefetch_row(rows + static_cast<std::size_t>(bags.inverse[i + kAhead]) * width, width);
+    if (prefetch && i + kRowsAhead < bags.n) {
+      prefetch_row(rows + static_cast<std::size_t>(bags.inverse[i + kRowsAhead]) * width, width);
     }
     visit(rows + static_cast<std::size_t>(bags.inverse[i]) * width);
   }

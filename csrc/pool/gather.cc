@@ -9,9 +9,6 @@
 namespace fleet {
 namespace {
 
-// How many places to ask for a row in advance.
-constexpr std::size_t kAhead = 16;
-
 // How many samples to put in order at a time: few enough for their indices to stay in the first-level cache.
 constexpr std::size_t kBlock = 64;
 
@@ -39,8 +36,8 @@ void walk(RowsOf<Float> rows, const std::int64_t* index, std::size_t left, Place
           std::size_t count, Width width, const Visit& visit) {
   const bool prefetch = worth_prefetching(rows.num_rows, width);
   for (std::size_t i = 0; i < count; ++i, place += step) {
-    if (prefetch && i + kAhead < left) {
-      prefetch_row(rows.data + static_cast<std::size_t>(index[i + kAhead]) * width, width);
+    if (prefetch && i + kRowsAhead < left) {
+      prefetch_row(rows.data + static_cast<std::size_t>(index[i + kRowsAhead]) * width, width);
     }
     visit(rows.data + static_cast<std::size_t>(index[i]) * width, place);
   }

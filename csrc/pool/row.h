@@ -91,6 +91,9 @@ inline bool worth_prefetching(std::size_t num_rows, std::size_t width) {
   return num_rows * width * sizeof(float) > (std::size_t{1} << 20);
 }
 
+// How many rows to ask for one in advance.
+constexpr std::size_t kRowsAhead = 16;
+
 template <class Width>
 void prefetch_row(const float* row, Width width) {
   constexpr std::size_t kLine = 64 / sizeof(float);

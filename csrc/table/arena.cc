@@ -11,7 +11,7 @@ namespace fleet {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kLargePage = std::size_t{2} << 20;
+constexpr std::size_t kRegionUnit = std::size_t{2} << 20;
 constexpr std::size_t kRegion = std::size_t{32} << 20;
 // Below this a large page would mostly hold nothing.
 constexpr std::size_t kLargeTable = std::size_t{128} << 20;
@@ -28,7 +28,7 @@ std::byte* Arena::allocate(std::size_t bytes) {
   bytes = round_up(bytes, kPage);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (regions_.empty() || used_ + bytes > regions_.back().bytes) {
-    const std::size_t size = round_up(std::max(bytes, kRegion), kLargePage);
+    const std::size_t size = round_up(std::max(bytes, kRegion), kRegionUnit);
     void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) throw std::bad_alloc();
     if (total_ >= kLargeTable) madvise(data, size, MADV_HUGEPAGE);

@@ -19,11 +19,11 @@ help:  ## Show this list
 
 # Side by side: what is large comes by pip while the compiler works, which needs the tools of .build alone.
 setup: $(VENV)/.build  ## Make .venv, install the pinned requirements, build the native core
-	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.native $(VENV)/.compat
+	@$(MAKE) --silent --jobs=2 $(VENV)/.native $(VENV)/.compat
 
 # As much of it as a job needs, without the tools of `make check` and `make test`.
 ready: $(VENV)/.build
-	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.native $(VENV)/.demo
+	@$(MAKE) --silent --jobs=2 $(VENV)/.native $(VENV)/.demo
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \

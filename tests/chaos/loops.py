@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ class Din(nn.Module):
         self.users = fleet.nn.Embedding(4, table="users", rule=fleet.rules.Adagrad(lr=0.05))
         self.times = fleet.nn.Embedding(1, table="times", rule=fleet.rules.SGD(lr=1.0), initializer=zeros)
         self.attention = nn.Sequential(nn.Linear(24, 8), nn.ReLU(), nn.Linear(8, 1))
+        self.norm = nn.BatchNorm1d(20)
         self.layers = nn.Sequential(nn.Linear(20, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1))
 
     def forward(self, user: torch.Tensor, item: torch.Tensor, history: torch.Tensor) -> torch.Tensor:
@@ -40,7 +43,8 @@ class Din(nn.Module):
         wide = target.unsqueeze(1).expand_as(past)
         weights = self.attention(torch.cat([past, wide, past * wide], dim=2)).softmax(dim=1)
         interest = (weights * past).sum(dim=1)
-        scores: torch.Tensor = self.layers(torch.cat([self.users(user), target, interest], dim=1))
+        found = torch.cat([self.users(user), target, interest], dim=1)
+        scores: torch.Tensor = self.layers(self.norm(found) if len(found) > 1 else found)  # a file may end with one
         return scores.squeeze(1)
 
 
@@ -137,15 +141,23 @@ def batches_of(loop: str, epochs: int) -> tuple[Any, Iterator[Any] | None]:
 def optimizers_of(model: Din, number: int) -> list[torch.optim.Optimizer]:
     """One for all; one for tables and one for layers; or one more for the attention."""
     parts: list[list[nn.Module]] = {
-        1: [[model.items, model.users, model.times, model.attention, model.layers]],
-        2: [[model.attention, model.layers], [model.items, model.users, model.times]],
-        3: [[model.layers], [model.items, model.users, model.times], [model.attention]],
+        1: [[model]],
+        2: [[model.attention, model.norm, model.layers], [model.items, model.users, model.times]],
+        3: [[model.norm, model.layers], [model.items, model.users, model.times], [model.attention]],
     }[number]
     kinds = [torch.optim.Adam, torch.optim.Adagrad, torch.optim.SGD]
     return [
         kind([one for module in modules for one in module.parameters()], lr=0.02)  # type: ignore[operator]
         for kind, modules in zip(kinds, parts, strict=False)
     ]
+
+
+def die(point: str, step: int, deaths: list[str]) -> None:
+    """End here, once, if this worker is to."""
+    mark = f"{fleet.worker_index()}:{point}:{step}"
+    if mark in deaths and not Path(f"died-{mark}").exists():
+        Path(f"died-{mark}").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main(args: argparse.Namespace) -> None:
@@ -182,7 +194,9 @@ def main(args: argparse.Namespace) -> None:
             epochs: Any = [batches_of(args.loop, args.epochs)[1]]
         else:
             epochs = (
-                fleet.prefetch(data, model, keys=lambda batch: {"users": batch[1], "items": batch[2], "times": batch[0]})
+                fleet.prefetch(
+                    data, model, keys=lambda batch: {"users": batch[1], "items": batch[2], "times": batch[0]}
+                )
                 if args.loop == "ahead"
                 else data
                 for _ in range(data.epoch, args.epochs)
@@ -192,6 +206,7 @@ def main(args: argparse.Namespace) -> None:
                 break
             for number, batch in enumerate(batches):
                 count, user, item, history, label = of_files(batch) if args.loop == "files" else batch
+                die("handed", step, args.die)
                 loss = binary_cross_entropy_with_logits(model(user, item, history), label)
                 seen.total, seen.num = seen.total + loss.item(), seen.num + 1
                 (loss - model.times(count).sum()).backward()
@@ -201,11 +216,14 @@ def main(args: argparse.Namespace) -> None:
                     optimizer.step()
                     optimizer.zero_grad()
                     schedule.step()
+                    die("between", step, args.die)
                 step += 1
                 if step % 25 == 0:
                     stop.add(fleet.evaluate(model, held_out, {"loss": loss_of}, step=measured)["loss"])
+                    die("measured", step, args.die)
                     if step % 50 == 0:
                         saved.save(step)
+                        die("saved", step, args.die)
                     if stop.is_over:
                         break
         saved.save(fleet.steps_done())
@@ -241,5 +259,6 @@ if __name__ == "__main__":
     parser.add_argument("--accumulate", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--patience", type=int, default=100)
+    parser.add_argument("--die", nargs="*", default=[], metavar="WORKER:POINT:STEP")
     parser.add_argument("--save", required=True, metavar="DIR")
     main(parser.parse_args())

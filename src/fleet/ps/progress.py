@@ -157,6 +157,8 @@ class Progress:
         """How many steps lay behind the former life when it began the last one that the servers know."""
         self.has_resumed = False
         """Whether a former life has pushed something."""
+        self.begin_again: Callable[[], None] = lambda: None
+        """Called when the script comes to the step that it makes again."""
         self._places: list[Place] = []
         self._trained: set[int] = set()
         self._stored: dict[str, dict[str, Any]] = {}
@@ -323,6 +325,7 @@ class Progress:
         for name, (_, restore) in self._parts.items():
             if name in self._stored_parts:
                 restore(self._stored_parts[name])
+        self.begin_again()
 
     def note_end(self, number: int, epoch: int) -> None:
         """An epoch of a reader was read to its end."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fleet.ps.hot_tables import HotTables
     from fleet.ps.passing import Passing
     from fleet.ps.progress import Progress
+    from fleet.ps.redo import Redo
     from fleet.ps.wire import Tensor
 
 
@@ -83,6 +84,8 @@ class Worker:
     """How often an optimizer of this worker has stepped, in all its lives: each time is a push of its own."""
     num_trained: int = field(default=0, init=False)
     """How often rows were looked up to be trained."""
+    redo: Redo | None = field(default=None, init=False)
+    """What lets the next life of this worker make its last step again as it was; None where nobody comes back."""
     passing: Passing | None = field(default=None, init=False)
     """What happens at the end of this worker's batches; None where nobody waits for it then."""
     dense_ahead: DenseAhead | None = field(default=None, init=False)
@@ -143,6 +146,8 @@ class Worker:
         if with_grad:
             self._used += lookups
             self.num_trained += 1
+            if self.redo is not None:
+                self.redo.note(lookups)
         return lookups
 
     def prefetch(self, requests: Sequence[Request]) -> None:
@@ -217,11 +222,15 @@ class Worker:
         gradients.steps = self.num_updates + 1
         if self.progress is not None:
             gradients.position = self.progress.capture(self.count.num - 1, is_new=is_new)
+        if self.redo is not None:
+            self.redo.keep(self.count.num, gradients.steps, is_new=is_new)
         if gradients.steps > self.client.resumed_updates:
             self.policy.step(gradients, waiting)
             self.num_steps += 1
         elif waiting:
             self.policy.pull(waiting)
+        if self.redo is not None:
+            self.redo.end_update(gradients.steps)
         self.num_updates += 1
 
     def multiply_gradients(self, factor: float, groups: Collection[int], tables: Collection[int]) -> None:
@@ -316,6 +325,8 @@ class Worker:
             self.hot.close()
         if self.undo_graphs is not None:
             self.undo_graphs()
+        if self.redo is not None:
+            self.redo.close()
 
     def _is_hot(self, request: Request) -> bool:
         """Whether rows are trained where the model is."""

@@ -18,6 +18,7 @@ from fleet.ps.client import Client
 from fleet.ps.dense_ahead import make_ahead
 from fleet.ps.flat import FlatParameters
 from fleet.ps.hot_tables import HotTables, refuse_hot
+from fleet.ps.inputs import Inputs
 from fleet.ps.kept import KeptTensors
 from fleet.ps.modes import POLICIES, make_push_policy
 from fleet.ps.modes.base import Setup
@@ -25,6 +26,7 @@ from fleet.ps.modes.sync import Sync
 from fleet.ps.optimizer import ServerOptimizer
 from fleet.ps.passing import Passing
 from fleet.ps.placement import place
+from fleet.ps.redo import Redo
 from fleet.ps.service import Service
 from fleet.ps.spec import JobSpec
 from fleet.ps.staging import host_buffer
@@ -234,6 +236,11 @@ def _go_on(worker: Worker, progress: Progress | None) -> None:
         progress.resume(client.resumed_position)
         worker.num_updates -= progress.num_redone
         worker.count.num = progress.num_steps
+        inputs = Inputs.of(client.worker) if client.job.mode == Mode.SYNC else None
+        if inputs is not None:
+            first, last = worker.num_updates + 1, client.resumed_updates
+            worker.redo = Redo(inputs, worker.flat, worker.policy, first, last)
+            progress.begin_again = worker.redo.begin
 
 
 def _flat(found: Declared, job: JobSpec) -> FlatParameters | None:

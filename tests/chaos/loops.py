@@ -218,6 +218,7 @@ def main(args: argparse.Namespace) -> None:
                     schedule.step()
                     die("between", step, args.die)
                 step += 1
+                die("stepped", step, args.die)
                 if step % 25 == 0:
                     stop.add(fleet.evaluate(model, held_out, {"loss": loss_of}, step=measured)["loss"])
                     die("measured", step, args.die)

@@ -140,14 +140,15 @@ def batches_of(loop: str, epochs: int) -> tuple[Any, Iterator[Any] | None]:
 
 def optimizers_of(model: Din, number: int) -> list[torch.optim.Optimizer]:
     """One for all; one for tables and one for layers; or one more for the attention."""
-    parts: list[list[nn.Module]] = {
-        1: [[model]],
-        2: [[model.attention, model.norm, model.layers], [model.items, model.users, model.times]],
-        3: [[model.norm, model.layers], [model.items, model.users, model.times], [model.attention]],
-    }[number]
-    kinds = [torch.optim.Adam, torch.optim.Adagrad, torch.optim.SGD]
+    tables: list[nn.Module] = [model.items, model.users, model.times]
+    parts: list[list[nn.Module]] = [[model]]
+    if number == 2:
+        parts = [[model.attention, model.norm, model.layers], tables]
+    elif number == 3:
+        parts = [[model.norm, model.layers], tables, [model.attention]]
+    kinds: list[Any] = [torch.optim.Adam, torch.optim.Adagrad, torch.optim.SGD]
     return [
-        kind([one for module in modules for one in module.parameters()], lr=0.02)  # type: ignore[operator]
+        kind([one for module in modules for one in module.parameters()], lr=0.02)
         for kind, modules in zip(kinds, parts, strict=False)
     ]
 
@@ -227,6 +228,8 @@ def main(args: argparse.Namespace) -> None:
                         die("saved", step, args.die)
                     if stop.is_over:
                         break
+            for optimizer in optimizers:  # an epoch may end with batches that make no step
+                optimizer.zero_grad()
         saved.save(fleet.steps_done())
     fleet.flush()
     fleet.barrier_worker()

@@ -169,9 +169,7 @@ def _write(outcomes: Sequence[Outcome], took_s: float, path: Path) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run a job under many faults.")
     parser.add_argument("--only", type=_one, metavar="MODE:SEED", help="one run alone")
-    parser.add_argument(
-        "--runs", type=_counts, default=NUM_RUNS, metavar="MODE=N,..", help="[default: all]"
-    )
+    parser.add_argument("--runs", type=_counts, default=NUM_RUNS, metavar="MODE=N,..", help="[default: all]")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side [default: 2]")
     parser.add_argument("--keep", action="store_true", help="keep logs and files")
     parser.add_argument("--json", type=Path, help="write the figures there")

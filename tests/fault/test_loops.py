@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from chaos import loops
-from chaos.state import digest_of
+from chaos.state import digest_of, times_trained
 from support.lives import Workers
 from support.sweeps import sweep
 from support.training import served
@@ -61,3 +61,17 @@ def test_a_script_whose_workers_die_comes_to_the_same(
     expected = run(tmp_path / "undisturbed", how, [], monkeypatch)
     deaths = [death for death in DEATHS if int(death.rpartition(":")[2]) < expected[1][0]["steps"]]
     assert run(tmp_path / "disturbed", how, deaths, monkeypatch) == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "loop"),
+    sweep(["async", "geo"], ["shard", "ahead", "steps"], sample=lambda *chosen: chosen == ("async", "ahead")),
+)
+def test_each_sample_counts_once_where_bits_differ(
+    mode: str, loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "disturbed"
+    how = ["--mode", mode, "--loop", loop, "--optimizers", "2", "--epochs", "1"]
+    found = run(folder, how, [death for death in DEATHS if int(death.rpartition(":")[2]) < 50], monkeypatch)
+    assert [one["steps"] for one in found[1]] == [64, 64]
+    assert times_trained(folder / "saved") == dict.fromkeys(range(loops.NUM_SAMPLES), 1.0)

@@ -58,12 +58,17 @@ class Workers:
         return any(process.poll() not in (None, 0, -signal.SIGKILL) for process in self.present)
 
     def revive(self) -> None:
-        """Start those again that were killed, until all have ended."""
-        while any(process.poll() is None for process in self.present):
+        """Start those again that were killed, until all have ended otherwise."""
+        alive = -1
+        while alive:
             for index, process in enumerate(self.present):
                 if process.poll() == -signal.SIGKILL:
                     self.present[index] = self._start(index)
-            wait_for_any(self.present)
+            codes = [process.poll() for process in self.present]
+            alive = sum(code in (None, -signal.SIGKILL) for code in codes)
+            now = [process for process, code in zip(self.present, codes, strict=True) if code is None]
+            if len(now) == alive:
+                wait_for_any(now)
 
     def finish(self) -> None:
         """Wait for all of them to end well."""
@@ -73,10 +78,7 @@ class Workers:
 
 
 def wait_for_any(processes: Sequence[Process]) -> None:
-    """Until one of those that run has ended."""
-    running_now = [process for process in processes if process.poll() is None]
+    """Until one of these, which ran a moment ago, has ended."""
     wait_until(
-        lambda: not running_now or any(process.poll() is not None for process in running_now),
-        LIMIT_S,
-        "a worker to end",
+        lambda: not processes or any(process.poll() is not None for process in processes), LIMIT_S, "a worker to end"
     )

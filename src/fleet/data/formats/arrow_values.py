@@ -45,7 +45,7 @@ def floats(array: Any) -> Floats:
     return found
 
 
-def numbers(array: Any) -> tuple[Floats, Mask | None]:
+def numbers_in(array: Any) -> tuple[Floats, Mask | None]:
     """Numbers of any type as they are stored, and which are gaps: nulls, and NaN."""
     pa, pc = needed("pyarrow", "Arrow columns"), needed("pyarrow.compute", "Arrow columns")
     array = _decoded(array)
@@ -69,11 +69,11 @@ def with_gaps(array: Any, texts: Sequence[str]) -> Any:
 
 
 def input_of(array: Any, kind: str) -> Any:
-    """A column as a function of a derived one is given it (fleet.data.derived); times may be numbers or texts."""
+    """A column of texts or times for a function of a derived one; times may be numbers or texts."""
     pa, pc = needed("pyarrow", "Arrow columns"), needed("pyarrow.compute", "Arrow columns")
     array = _decoded(array)
     types, found = pa.types, array.type
-    if kind != "float64" and is_text(found):
+    if is_text(found):
         if types.is_null(found):
             return np.full(len(array), "", dtype=object)
         text = array if types.is_string(found) or types.is_large_string(found) else array.cast(pa.large_binary())
@@ -87,10 +87,9 @@ def input_of(array: Any, kind: str) -> Any:
         return pc.fill_null(array.cast(pa.string()), "").to_numpy(zero_copy_only=False)
     if types.is_timestamp(found) or types.is_date(found):
         return array.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
-    made, gaps = numbers(array)
-    if kind == "float64" or gaps is not None:
-        made = made.astype(np.float64)
+    made, gaps = numbers_in(array)
     if gaps is not None:
+        made = made.astype(np.float64)
         made[gaps] = np.nan
     return made
 

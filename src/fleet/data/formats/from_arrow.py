@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.data.blocks import Problems
-from fleet.data.formats.arrow_values import Values, bags, ids, input_of, numbers, with_gaps
+from fleet.data.formats.arrow_values import Values, bags, ids, input_of, numbers_in, with_gaps
 from fleet.data.formats.bad_rows import BadRows
 from fleet.data.formats.derived_columns import derived_columns, empty_id, ids_of, numbers_of
 from fleet.data.formats.matrices import matrix_of, side_by_side
@@ -44,13 +44,19 @@ class _Table:
 
     def __init__(self, table: Any, schema: Schema, bad: BadRows) -> None:
         self._table, self._schema, self._bad = table, schema, bad
+        self._derived: dict[str, npt.NDArray[Any]] = {}
         self._derived = derived_columns(schema, table.num_rows, self._input, bad)
 
     def _input(self, name: str, kind: str) -> npt.NDArray[Any]:
+        if kind == "float64":
+            numbers = list(self._numbers(name))
+            found = number_column("column", Number(name, dtype=kind), numbers, self._table.num_rows, self._bad)
+            for first, part, gaps in numbers:
+                if gaps is not None:
+                    found[first : first + len(part)][gaps] = np.nan
+            return found
         parts: list[npt.NDArray[Any]] = [input_of(array, kind) for _, array in self._chunks(name)]
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.float64 if kind == "float64" else object)
+        return np.concatenate(parts) if parts else np.empty(0, dtype=object)
 
     def matrix(self, role: str, declared: Sequence[Number]) -> Column:
         """Columns of numbers, side by side."""
@@ -63,7 +69,7 @@ class _Table:
             yield numbers_of(name, self._derived[name])
             return
         for first, array in self._chunks(name):
-            yield Numbers(first, *numbers(array))
+            yield Numbers(first, *numbers_in(array))
 
     def ids(self) -> Column:
         """The categories with one value."""

@@ -68,9 +68,10 @@ def _to_float64(_: Number, found: Array, out: Array) -> Mask:
 def _to_int64(_: Number, found: Array, out: Array) -> Mask:
     if found.dtype.kind != "f":
         out[:] = found
-        is_beyond: Mask = found > (1 << 63) - 1 if found.dtype == np.uint64 else np.zeros(len(found), dtype=np.bool_)
-        return is_beyond
-    wrong = ~((np.abs(found) <= 2.0**53) & (np.trunc(found) == found))
+        return (
+            np.asarray(found > np.uint64((1 << 63) - 1)) if found.dtype == np.uint64 else np.zeros(len(found), np.bool_)
+        )
+    wrong: Mask = ~((np.abs(found) <= 2.0**53) & (np.trunc(found) == found))
     out[:] = np.where(wrong, 0, found)
     return wrong
 

@@ -17,10 +17,10 @@ inline bool keeps_whole(double wide, float narrow) {
   return !(size > 16777216.0) || !(size < 9223372036854775808.0) || std::fabs(static_cast<double>(narrow) - wide) < 0.5;
 }
 
-// Whether a double is the whole number that stands in a field: it has each up to 2^53.
+// Whether a double is the whole number that stands in a field: it has each below 2^53.
 inline bool is_exact(Field field, double value) {
   std::int64_t whole = 0;
-  if (!(std::fabs(value) > 9007199254740992.0) || read_plain_id(field, whole) != Number::kOk) return true;
+  if (!(std::fabs(value) >= 9007199254740992.0) || read_plain_id(field, whole) != Number::kOk) return true;
   return value < 9223372036854775808.0 && static_cast<std::int64_t>(value) == whole;
 }
 

@@ -106,9 +106,9 @@ def checked(given: Any) -> tuple[Derived, ...]:
     names = [one.name for one in given]
     for place, one in enumerate(given):
         if later := set(names[place:]) & set(one.of):
-            raise UsageError(f"derived column {one.name!r} is made of {min(later)!r}, which does not stand before it")
+            raise UsageError(f"derived column {one.name!r} is made of {min(later)!r}; name that before it")
         if one.name in names[:place]:
-            raise UsageError(f"derived column {one.name!r} stands twice in the schema")
+            raise UsageError(f"derived column {one.name!r} stands twice in the schema; leave one out")
     return tuple(given)
 
 

@@ -168,7 +168,9 @@ def _texts(what: str, given: Any) -> tuple[str, ...]:
 def _gaps(given: Any, delimiter: str) -> tuple[str, ...]:
     for one in (gaps := _names("na_values", given)):
         if any(end in one for end in ("\n", "\r", delimiter)):
-            raise UsageError(f"na_values has {one!r}, which no field can hold: it has the delimiter or ends a line")
+            raise UsageError(
+                f"na_values has {one!r}, which no field can hold; it must be without delimiters and ends of lines"
+            )
     return gaps
 
 

@@ -45,7 +45,7 @@ def _called(one: Derived, num: int, given: list[Array]) -> Array:
     except Exception as error:
         said = " ".join(str(error).split())[:200]
         raise UsageError(
-            f"the function of derived column {one.name!r} failed: {type(error).__name__}: {said}"
+            f"the function of derived column {one.name!r} failed: {type(error).__name__}: {said}; it is given arrays"
         ) from error
     if found.shape != (num,):
         raise UsageError(
@@ -69,7 +69,7 @@ def _as_input(one: Derived, name: str, kind: str, made: Array) -> Array:
     if made.dtype == object:
         if kind in TIME_UNITS:
             return made
-        raise UsageError(f"derived column {one.name!r} takes {name!r} as {kind!r}, and its function gives texts")
+        raise UsageError(f"derived column {one.name!r} takes {name!r} as {kind!r}; its function must give numbers")
     return made.astype(np.float64)
 
 
@@ -90,7 +90,7 @@ def whole_numbers(name: str, values: Array) -> tuple[Array, Array | None]:
         return values if values.dtype.kind == "u" else values.astype(np.int64), None
     gaps = np.isnan(values)
     plain = np.where(gaps, 0, values)
-    if (is_odd := ~((np.abs(plain) <= 2.0**53) & (np.trunc(plain) == plain))).any():
+    if (is_odd := ~((np.abs(plain) < 2.0**53) & (np.trunc(plain) == plain))).any():
         odd = plain[is_odd][0]
         raise UsageError(f"derived column {name!r} has {odd:g}, and a category needs whole numbers or texts: round it")
     return plain.astype(np.int64), gaps if gaps.any() else None
@@ -159,7 +159,7 @@ def _joined(name: str, texts: Array) -> tuple[Array, Array]:
         raise UsageError(f"the function of derived column {name!r} must give numbers or texts: {error}") from error
     ends = np.flatnonzero(whole == 0)
     if len(ends) != max(len(texts) - 1, 0):
-        raise UsageError(f"derived column {name!r} has a text with a zero byte, which no file could hold")
+        raise UsageError(f"derived column {name!r} has a text with a zero byte; leave it out")
     ends = np.append(ends, len(whole)) if len(texts) else ends
     offsets = np.zeros(len(texts) + 1, dtype=np.int64)
     offsets[1:] = ends - np.arange(len(texts))

@@ -33,7 +33,9 @@ def batch_of(columns: Mapping[str, Any] | Any, schema: Schema) -> Batch:
         try:
             columns = pa.table({name: pa.array(values) for name, values in columns.items()})
         except (pa.ArrowException, TypeError, ValueError) as error:
-            raise UsageError(f"batch_of cannot take these columns: {' '.join(str(error).split())[:200]}") from error
+            raise UsageError(
+                f"batch_of needs columns of one length and kind: {' '.join(str(error).split())[:200]}"
+            ) from error
     if not isinstance(columns, pa.Table):
         raise UsageTypeError(f"batch_of takes columns by name or a pyarrow.Table, got {type(columns).__name__}")
     schema = _as_far_as(schema, set(columns.column_names))

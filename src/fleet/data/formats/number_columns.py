@@ -61,7 +61,7 @@ def _to_float32(one: Number, found: Array, out: Array) -> Mask:
 def _to_float64(_: Number, found: Array, out: Array) -> Mask:
     out[:] = found
     is_whole = found.dtype.kind in "iu"
-    wrong: Mask = (np.abs(out) > 2.0**53) & (out.astype(found.dtype) != found) if is_whole else ~np.isfinite(out)
+    wrong: Mask = (np.abs(out) >= 2.0**53) & (out.astype(found.dtype) != found) if is_whole else ~np.isfinite(out)
     return wrong
 
 
@@ -71,7 +71,7 @@ def _to_int64(_: Number, found: Array, out: Array) -> Mask:
         return (
             np.asarray(found > np.uint64((1 << 63) - 1)) if found.dtype == np.uint64 else np.zeros(len(found), np.bool_)
         )
-    wrong: Mask = ~((np.abs(found) <= 2.0**53) & (np.trunc(found) == found))
+    wrong: Mask = ~((np.abs(found) < 2.0**53) & (np.trunc(found) == found))
     out[:] = np.where(wrong, 0, found)
     return wrong
 

@@ -119,24 +119,22 @@ class Parser {
     num_described_ = 0;
   }
 
-  // A field of a row; one of a text that is a gap is as empty as one of none.
-  Field field(std::size_t row, std::size_t column) const {
-    const Field found = rows_.field(row, column);
-    return is_named_gap(found) ? Field{found.first, found.first} : found;
-  }
-
-  bool is_named_gap(Field field) const {
-    return std::any_of(plan_.gaps.begin(), plan_.gaps.end(), [field](const std::string& gap) {
-      return gap.size() == field.size() && std::memcmp(gap.data(), field.first, gap.size()) == 0;
-    });
-  }
+  // A field with a text that is a gap is as empty as one of none.
+  Field without_named_gap(Field field) const { return is_named_gap(field) ? Field{field.first, field.first} : field; }
+  bool is_named_gap(Field field) const { return is_one_of(field, plan_.gaps); }
 
   // `read_field(row, field)` for every row; a row for which it is false has failed.
   template <class ReadField>
   void each(std::size_t step, ReadField read_field) {
+    if (plan_.gaps.empty()) return each_found(step, read_field);
+    each_found(step, [&](std::size_t row, Field field) { return read_field(row, without_named_gap(field)); });
+  }
+
+  template <class ReadField>
+  void each_found(std::size_t step, const ReadField& read_field) {
     const std::size_t column = steps_[step].reading->column, size = rows_.size();
     for (std::size_t row = 0; row < size; ++row) {
-      if (read_field(row, field(row, column))) continue;
+      if (read_field(row, rows_.field(row, column))) continue;
       if (failed_[row] == 0) failed_[row] = step + 1;
       has_failed_ = true;
     }
@@ -294,7 +292,7 @@ class Parser {
                              : reading.kind == Kind::kWeight ? "weight"
                                                              : "column";
     const std::string name = role + " '" + reading.name + "'";
-    const Field whole = field(row, reading.column);
+    const Field whole = without_named_gap(rows_.field(row, reading.column));
     if (whole.is_gap()) return name + " is empty" + (is_id ? " (its missing= says which id a gap is)" : "");
     const Field wrong = reading.kind == Kind::kBag ? wrong_item(step, whole) : whole;
     const std::string has = name + " has " + quoted(wrong.first, wrong.last) + ", which ";

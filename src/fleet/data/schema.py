@@ -54,7 +54,7 @@ class Number:
         if self.log and self.is_wide:
             raise UsageError(f"column {self.name!r} has log and dtype={self.dtype!r}; a logarithm is a float32")
         if self.dtype == "int64":
-            if self.missing != int(self.missing) or not -(1 << 63) <= self.missing < 1 << 63:
+            if not -(1 << 63) <= self.missing < 1 << 63 or self.missing != int(self.missing):
                 raise UsageError(f"missing of column {self.name!r} must be an int64, as its dtype, got {self.missing}")
         elif not abs(self.missing) <= float(np.finfo(self.dtype or "float32").max):
             kind = self.dtype or "float32"

@@ -436,7 +436,7 @@ def test_gaps_and_empty_texts_in_lists_are_left_out(tmp_path: Path) -> None:
 def test_decimals_of_few_digits_are_ids(tmp_path: Path) -> None:
     table = pa.table({"id": pa.array([15, None, -7], pa.int64()).cast(pa.decimal128(19, 0)).cast(pa.decimal128(3, 0))})
     feather.write_feather(table, tmp_path / "a.feather")
-    schema = fleet.data.Schema(categories=[fleet.data.Category("id", hash=False)])
+    schema = fleet.data.Schema(categories=[fleet.data.Category("id", hash=False, missing=-1)])
     form = format_of("a.feather", schema)
     batch = schema.batch(form.read(form.cut(str(tmp_path / "a.feather"), 1 << 20)[0], Problems()))
-    assert batch.ids.tolist() == [[15], [0], [-7]]
+    assert batch.ids.tolist() == [[15], [-1], [-7]]

@@ -324,7 +324,7 @@ def test_functions_that_go_wrong_say_so_in_one_line(tmp_path: Path, kind: str, s
         (lambda: Number("a", dtype="float16"), UsageError, "dtype of column 'a' must be one of 'float32', 'fl"),
         (lambda: Number("a", log=True, dtype="int64"), UsageError, "column 'a' has log and dtype='int64'; a logarithm"),
         (lambda: Number("a", missing=0.5, dtype="int64"), UsageError, "missing of column 'a' must be an int64"),
-        (lambda: Number("a", missing=float("nan"), dtype="int64"), UsageError, "missing of column 'a' must be an int64"),
+        (lambda: Number("a", missing=float("nan"), dtype="int64"), UsageError, "missing of column 'a' must be an int"),
         (lambda: Category("a", missing=1), UsageError, "column 'a' is hashed, and a gap is a value of its own; mi"),
         (lambda: Category("a", hash=False, padding=1), UsageError, "nothing to fill up .*say what a gap is with"),
         (lambda: batch_of({"a": [1, 2], "b": [1]}, SCHEMA), UsageError, "batch_of needs columns of one length"),

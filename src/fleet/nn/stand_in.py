@@ -18,7 +18,7 @@ from fleet.errors import UsageError
 _PROPERTIES_OF_VALUES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 _HARMLESS = frozenset(
     # What it is.
-    "__dir__ __format__ __hash__ __len__ __repr__ __str__ _has_compatible_shallow_copy_type data_ptr dim element_size "
+    "__dir__ __format__ __hash__ __len__ __repr__ __str__ data_ptr dim element_size "
     "get_device has_names is_complex is_conj is_contiguous is_floating_point is_inference is_neg is_pinned "
     "is_same_size is_shared is_signed is_tensor ndimension nelement numel size storage_offset storage_type stride type "
     "untyped_storage "
@@ -52,7 +52,7 @@ class RowsWeight(nn.Parameter):
             if name == "__set__" and what == "data" and args[1].numel():
                 raise not_written(".data = tensor")
             name = what
-        elif name not in _HARMLESS and not (name == "copy_" and not args[1].numel()):  # as load_state_dict does
+        elif not _is_harmless(name) and not (name == "copy_" and not args[1].numel()):  # as load_state_dict does
             raise not_written(f"{name}()") if _writes(name) else _no_values(f"{name}()")
         with torch._C.DisableTorchFunctionSubclass():
             found = func(*args, **(kwargs or {}))
@@ -69,6 +69,10 @@ class RowsWeight(nn.Parameter):
 
     def __repr__(self, **_: Any) -> str:
         return f"rows of width {self.shape[1]} in a table, requires_grad={self.requires_grad}"
+
+
+def _is_harmless(name: str) -> bool:
+    return name in _HARMLESS or name.startswith(("_is_", "_has_"))
 
 
 def _writes(name: str) -> bool:

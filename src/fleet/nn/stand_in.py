@@ -84,12 +84,14 @@ def not_written(what: str) -> UsageError:
     """The error of a call that was to change rows by way of `weight`."""
     return UsageError(
         f"weight of a fleet.nn module: {what} would write no row, for rows are in a table; give the module "
-        "initializer=, make it by Embedding.from_pretrained(), or call fleet.load_rows(module, keys, values)"
+        "initializer=, make it by Embedding.from_pretrained(), or call fleet.load_rows(module, keys, values). In a loop "
+        "over parameters leave out those of numel() 0"
     )
 
 
 def _no_values(what: str) -> UsageError:
     return UsageError(
         f"weight of a fleet.nn module: {what} would see no row, for rows are in a table; call the module to read rows, "
-        "or fleet.gather_state_dict(model), and penalise rows by weight_decay= of their rule"
+        "or fleet.gather_state_dict(model), and penalise rows by weight_decay= of their rule. In a loop over parameters "
+        "leave out those of numel() 0"
     )

@@ -210,24 +210,6 @@ def test_a_table_needs_a_rule() -> None:
             pass
 
 
-@pytest.mark.parametrize("how", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_a_copy_of_a_model_has_the_parameters_but_no_table(how: Callable[[nn.Module], nn.Module]) -> None:
-    with joined() as one:
-        one.train(2)
-        copied = how(one.model)
-        with pytest.raises(NotReadyError, match="Embedding has no table yet"):
-            copied(torch.tensor([[1]]))
-        assert isinstance(copied, Net)
-        assert isinstance(one.model, Net)
-        torch.testing.assert_close(copied.out.weight, one.model.out.weight)
-        before = copied.out.weight.detach().clone()
-        one.train(2, 4)  # the original goes on, the copy stays
-        torch.testing.assert_close(copied.out.weight, before)
-        one.fleet.stop_worker()
-    with joined(model=copied) as again:
-        again.train(2)
-
-
 def test_a_state_dict_holds_the_dense_parameters() -> None:
     with joined() as one:
         one.train(2)

@@ -49,7 +49,7 @@ def test_an_average_has_layers_of_its_own_and_reads_the_rows(is_early: bool, cap
     """Whether it was made before the worker joined the servers or after."""
     sparse._tell_of_copies.cache_clear()
     one = trainer((), model=Two())
-    model = one.model
+    model: Any = one.model
 
     def average() -> Any:
         return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.5))
@@ -90,16 +90,17 @@ def gathered(one: Any, ema: nn.Module) -> dict[str, torch.Tensor]:
 def test_a_copy_with_rows_of_its_own_stays() -> None:
     with joined() as one:
         one.train(2)
-        view, own = copy.deepcopy(one.model), copy.deepcopy(one.model)
+        model: Any = one.model
+        view, own = copy.deepcopy(model), copy.deepcopy(model)
         own.load_state_dict(one.fleet.gather_state_dict(one.model))
         before = read(own)
         one.train(2, 4)
-        one.model.eval()
+        model.eval()
         assert torch.equal(read(own), before)
-        assert torch.equal(view.eval().emb(IDS), one.model.emb(IDS)), "of the same rows"
+        assert torch.equal(view.eval().emb(IDS), model.emb(IDS)), "of the same rows"
         assert torch.equal(read(pickle.loads(pickle.dumps(own))), before)
         assert torch.equal(read(copy.deepcopy(own)), before)
-        assert copy.copy(one.model.emb).weight is one.model.emb.weight
+        assert copy.copy(model.emb).weight is model.emb.weight
     assert torch.equal(read(own), before)
 
 
@@ -125,7 +126,9 @@ def test_pickle_leaves_no_rows_behind(tmp_path: Path) -> None:
     made = pickle.loads(pickle.dumps(Net()))
     with pytest.raises(UsageError, match="would write no row"):
         made.emb.weight.fill_(1)
-    remedy = r"would not be pickled with it; use fleet.save_inference_model\(folder\), or torch.save\(fleet.gather_state"
+    remedy = (
+        r"would not be pickled with it; use fleet.save_inference_model\(folder\), or torch.save\(fleet.gather_state"
+    )
     with joined(model=made) as one:
         one.train(2)
         for broken in (made, copy.deepcopy(made)):

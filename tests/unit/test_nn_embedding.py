@@ -5,10 +5,7 @@ The server is in this process, so nothing here needs a network.
 
 from __future__ import annotations
 
-import copy
 import io
-import pickle
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +13,7 @@ import torch
 from torch import nn
 
 import fleet
-from fleet.errors import NotReadyError, UsageError
+from fleet.errors import UsageError
 from fleet.nn import Embedding, EmbeddingCollection, Slot
 from fleet.ps.service import Service
 from support.training import Net, Trainer, joined, strategy

@@ -47,8 +47,12 @@ def _set(weight: Any) -> None:
 )
 def test_what_would_write_rows_says_how(write: Callable[[Any], Any]) -> None:
     for module in modules():
-        with torch.no_grad(), pytest.raises(
-            UsageError, match=r"would write no row.*initializer=.*from_pretrained.*fleet.load_rows\(module, keys, values"
+        with (
+            torch.no_grad(),
+            pytest.raises(
+                UsageError,
+                match=r"would write no row.*initializer=.*from_pretrained.*fleet.load_rows\(module, keys, values",
+            ),
         ):
             write(module.weight)
 
@@ -141,7 +145,8 @@ def test_a_penalty_goes_by_the_rule_or_by_the_rows_that_were_read() -> None:
                 (rows(ids).sum() + penalty / 2 * found.pow(2).sum()).backward()
                 one.optimizer.step()
             with torch.no_grad():
-                return rows(torch.arange(2))
+                trained: torch.Tensor = rows(torch.arange(2))
+            return trained
 
     truth = nn.Embedding.from_pretrained(start.clone(), freeze=False)
     sgd = torch.optim.SGD(truth.parameters(), lr=0.1, weight_decay=0.5)

@@ -29,6 +29,8 @@ class Holder(nn.Module):
     A module of several tables has a submodule for each, with a `weight` and `keys` of its own.
     """
 
+    weight: nn.Parameter
+
     def __init__(self) -> None:
         super().__init__()
         self._first: tuple[First, ...] = ()
@@ -79,8 +81,8 @@ class Holder(nn.Module):
         """UsageError where the rows are on servers."""
         if self.is_bound:
             raise UsageError(
-                f"the rows of this {type(self).__name__} are on the servers; fleet.load_rows(module, keys, weight) writes "
-                "those of a state_dict there, fleet.load_model() those of a checkpoint"
+                f"the rows of this {type(self).__name__} are on the servers; fleet.load_rows(module, keys, weight) "
+                "writes those of a state_dict there, fleet.load_model() those of a checkpoint"
             )
 
     def refuse_if_held(self) -> None:
@@ -127,9 +129,10 @@ class Holder(nn.Module):
         elif f"{prefix}weight" in state_dict and state_dict[f"{prefix}weight"].numel() and not self.is_held:
             shape = list(state_dict[f"{prefix}weight"].shape)
             raise UsageError(
-                f"{prefix}weight of the state_dict has shape {shape} and no keys, but rows of a {type(self).__name__} are "
-                f"in a table; take it out of the state_dict, and make the module by Embedding.from_pretrained(weight) or "
-                "call fleet.load_rows(module, None, weight) after fleet.init_worker()"
+                f"{prefix}weight of the state_dict has shape {shape} and no keys, but this {type(self).__name__} has "
+                "its rows in a table; take it out of the state_dict, and make the module by "
+                "Embedding.from_pretrained(weight) or call fleet.load_rows(module, None, weight) after "
+                "fleet.init_worker()"
             )
         super()._load_from_state_dict(state_dict, prefix, *others)
 

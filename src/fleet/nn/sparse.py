@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
 import torch
-from torch import nn
 
 from fleet.errors import NotReadyError, UsageError
 from fleet.nn.held import Found
@@ -110,7 +109,7 @@ class SparseModule(Holder):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.weight: nn.Parameter = RowsWeight(torch.empty(0, width))
+        self.weight = RowsWeight(torch.empty(0, width))
         self.first_rows: GivenRows | None = None
         """What its table begins with; None: all rows begin with the values of its initialiser."""
         self._worker: Worker | None = None
@@ -230,8 +229,8 @@ class SparseModule(Holder):
         """A module with a table of its own where a job has it, and else one that reads the rows of this one."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made
-        own = {"_worker": None, "_tables": (), "_has_left": False, "_was_bound": False, "first_rows": self.first_rows}
-        own |= {"_copied_from": None if self.is_held else self}
+        own: dict[str, Any] = {"_worker": None, "_tables": (), "_has_left": False, "_was_bound": False}
+        own |= {"first_rows": self.first_rows, "_copied_from": None if self.is_held else self}
         made.__dict__.update(
             {name: own[name] if name in own else deepcopy(value, memo) for name, value in self.__dict__.items()}
         )
@@ -248,7 +247,7 @@ class SparseModule(Holder):
         return {**self.__dict__, "_worker": None, "_tables": (), "_copied_from": None}  # connections cannot be pickled
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         if not self.is_held:
             self._parameters["weight"] = RowsWeight(self.weight.detach(), self.weight.requires_grad)
 

@@ -1,7 +1,7 @@
 """The `weight` of a module whose rows are in tables: a parameter without values, which says so to whoever wants some.
 
-Optimizers, `requires_grad_`, `zero_grad`, clipping and summaries take it for a parameter like any other. What would need
-the rows, such as a norm, or would write them, such as `fill_`, is an error, where torch would do nothing with none.
+Optimizers, `requires_grad_`, `zero_grad`, clipping and summaries take it for a parameter like any other. What would
+need the rows, such as a norm, or would write them, such as `fill_`, is an error: torch would do nothing.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from torch import nn
 from fleet.errors import UsageError
 
 _PROPERTIES_OF_VALUES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
-_HARMLESS = frozenset(
-    # What it is.
-    "__dir__ __format__ __hash__ __len__ __repr__ __str__ data_ptr dim element_size "
-    "get_device has_names is_complex is_conj is_contiguous is_floating_point is_inference is_neg is_pinned "
-    "is_same_size is_shared is_signed is_tensor ndimension nelement numel size storage_offset storage_type stride type "
-    "untyped_storage "
-    # How it is trained.
-    "register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad "
-    # Where it is, and tensors like it: of no elements as well, and no stand-ins any more.
-    "as_subclass bfloat16 clone contiguous cpu cuda detach double empty_like float full_like half new_empty new_tensor "
-    "new_zeros ones_like pin_memory rand_like randn_like record_stream share_memory_ to zeros_like".split()
-)
+_WHAT_IT_IS = """
+    __dir__ __format__ __hash__ __len__ __repr__ __str__ data_ptr dim element_size get_device has_names is_complex is_conj
+    is_contiguous is_floating_point is_inference is_neg is_pinned is_same_size is_shared is_signed is_tensor ndimension
+    nelement numel size storage_offset storage_type stride type untyped_storage
+"""
+_HOW_IT_IS_TRAINED = "register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad"
+# Their results have no elements either, and are plain tensors.
+_WHERE_IT_IS_AND_ITS_LIKE = """
+    as_subclass bfloat16 clone contiguous cpu cuda detach double empty_like float full_like half new_empty new_tensor
+    new_zeros ones_like pin_memory rand_like randn_like record_stream share_memory_ to zeros_like
+"""
+_HARMLESS = frozenset(f"{_WHAT_IT_IS} {_HOW_IT_IS_TRAINED} {_WHERE_IT_IS_AND_ITS_LIKE}".split())
 
 
 class RowsWeight(nn.Parameter):
@@ -40,7 +40,7 @@ class RowsWeight(nn.Parameter):
     def __torch_function__(
         cls,
         func: Callable[..., Any],
-        types: Sequence[type],  # noqa: ARG003
+        types: Sequence[type],
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
@@ -60,14 +60,15 @@ class RowsWeight(nn.Parameter):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RowsWeight:
         made = RowsWeight(torch.empty(self.shape, dtype=self.dtype, device=self.device), self.requires_grad)
-        return memo.setdefault(id(self), made)
+        memo[id(self)] = made
+        return made
 
     def __reduce_ex__(self, _: Any) -> Any:
         """As a parameter of no elements, which any process can read; the module makes a stand-in of it again."""
         empty = torch.empty(self.shape, dtype=self.dtype, device=self.device)
         return torch._utils._rebuild_parameter, (empty, self.requires_grad, OrderedDict())
 
-    def __repr__(self, **_: Any) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"rows of width {self.shape[1]} in a table, requires_grad={self.requires_grad}"
 
 
@@ -84,14 +85,14 @@ def not_written(what: str) -> UsageError:
     """The error of a call that was to change rows by way of `weight`."""
     return UsageError(
         f"weight of a fleet.nn module: {what} would write no row, for rows are in a table; give the module "
-        "initializer=, make it by Embedding.from_pretrained(), or call fleet.load_rows(module, keys, values). In a loop "
-        "over parameters leave out those of numel() 0"
+        "initializer=, make it by Embedding.from_pretrained(), or call fleet.load_rows(module, keys, values). In a "
+        "loop over parameters leave out those of numel() 0"
     )
 
 
 def _no_values(what: str) -> UsageError:
     return UsageError(
         f"weight of a fleet.nn module: {what} would see no row, for rows are in a table; call the module to read rows, "
-        "or fleet.gather_state_dict(model), and penalise rows by weight_decay= of their rule. In a loop over parameters "
-        "leave out those of numel() 0"
+        "or fleet.gather_state_dict(model), and penalise rows by weight_decay= of their rule. In a loop over "
+        "parameters leave out those of numel() 0"
     )

@@ -169,7 +169,7 @@ def _is_dense(tensor: torch.Tensor, device: torch.device | None) -> bool:
 def _add_first_rows(found: Declared, table: int, rows: GivenRows) -> None:
     if not found.first_rows.setdefault(table, rows).is_like(rows):
         raise UsageError(
-            f"table {found.tables[table].name!r} is to begin with two sets of rows: modules that share a table are made "
+            f"table {found.tables[table].name!r} is to begin with two sets of rows; make modules that share a table "
             "from_pretrained with the same tensor, or all but one without"
         )
 

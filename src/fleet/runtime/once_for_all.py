@@ -1,4 +1,4 @@
-"""Calls that change what the servers hold: every worker makes them, worker 0 carries them out, and nobody trains then."""
+"""Calls that change what servers hold: every worker makes them, worker 0 carries them out, and nobody trains then."""
 
 from __future__ import annotations
 

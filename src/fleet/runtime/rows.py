@@ -66,6 +66,6 @@ def _refuse_untimely(worker: Worker, name: str) -> None:
         )
     if worker.policy.trains_locally and worker.steps_done:
         raise UsageError(
-            f"fleet.load_rows({name!r}): in geo mode workers train copies of the rows, with state of their own; call it "
-            "before the first step"
+            f"fleet.load_rows({name!r}): in geo mode workers train copies of the rows, with state of their own; call "
+            "it before the first step"
         )

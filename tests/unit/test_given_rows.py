@@ -156,7 +156,7 @@ def test_hot_rows_and_rows_on_a_disk(cache: dict[str, Any], tmp_path: Path, monk
     monkeypatch.setattr(given_rows, "BYTES_AT_ONCE", 24 * 1000)
     many, ids = torch.randn(20_000 if "memory" in cache else 6, 4), torch.tensor([0, 1, 5])
 
-    def train(**how: Any) -> torch.Tensor:
+    def train(**how: Any) -> Any:
         torch.manual_seed(3)
         model = nn.Sequential(Embedding.from_pretrained(many, freeze=False, **how), nn.Linear(4, 1))
         with joined(model=model) as one:

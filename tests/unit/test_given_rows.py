@@ -18,6 +18,7 @@ from fleet.net import Hold
 from fleet.nn import Embedding, EmbeddingCollection, Slot
 from fleet.ps import given_rows
 from fleet.ps.entries import CountFilterEntry
+from fleet.ps.gathering import Gathering
 from fleet.ps.service import Service
 from fleet.ps.transport import LocalTransport
 from support.training import Trainer, exported, in_threads, joined, rows_of, served, strategy, trainer
@@ -252,6 +253,25 @@ def test_geo_refuses_rows_once_it_trains() -> None:
         step(one, torch.tensor([1]))
         with pytest.raises(UsageError, match=r"in geo mode workers train copies of the rows.* before the first step"):
             one.fleet.load_rows("ids", None, NARROW)
+
+
+def test_what_a_former_life_has_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker 0 had written and said so when it died; the others need not have come to the end of the call."""
+    monkeypatch.setenv("FLEET_DURABLE", str(tmp_path))
+
+    def work(index: int) -> int:
+        with joined(endpoints, index, 2, strategy=strategy("async"), model=(model := Two())) as one:
+            if index == 0:
+                Gathering(one.worker.client, "load_rows/1", 60.0).tell("rows", "3")
+            count = one.fleet.load_rows("ids", None, NARROW)
+            assert not read(model.narrow.eval(), torch.arange(3)).any()
+            assert one.fleet.load_rows("ids", None, NARROW) == 3, "another call"
+            assert torch.equal(read(model.narrow, torch.arange(3)), NARROW)
+            one.fleet.stop_worker()
+            return count
+
+    with served(2) as (endpoints, _):
+        assert in_threads(*(partial(work, index) for index in range(2))) == [3, 3]
 
 
 def test_servers_that_began_are_not_taken_back(tmp_path: Path) -> None:

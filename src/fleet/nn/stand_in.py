@@ -17,9 +17,10 @@ from fleet.errors import UsageError
 
 _PROPERTIES_OF_VALUES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 _WHAT_IT_IS = """
-    __dir__ __format__ __hash__ __len__ __repr__ __str__ data_ptr dim element_size get_device has_names is_complex
-    is_conj is_contiguous is_floating_point is_inference is_neg is_pinned is_same_size is_shared is_signed is_tensor
-    ndimension nelement numel size storage_offset storage_type stride type untyped_storage
+    __array__ __dir__ __format__ __hash__ __len__ __repr__ __str__ data_ptr dim element_size get_device has_names
+    is_complex is_conj is_contiguous is_floating_point is_inference is_neg is_pinned is_same_size is_shared
+    is_signed is_tensor ndimension nelement numel numpy size storage_offset storage_type stride tolist type
+    untyped_storage
 """
 _HOW_IT_IS_TRAINED = "register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad"
 # Their results have no elements either, and are plain tensors.

@@ -16,7 +16,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import fleet
 from fleet.errors import NotReadyError, UsageError
-from fleet.nn import Embedding, EmbeddingCollection, Slot, sparse
+from fleet.nn import Embedding, EmbeddingCollection, Slot, holder, sparse
 from support.training import Net, joined, trainer
 
 IDS = torch.tensor([[1, 2, 3], [4, 5, 6]])
@@ -70,6 +70,11 @@ def test_an_average_has_layers_of_its_own_and_reads_the_rows(is_early: bool, cap
         found = read(ema)
         assert torch.equal(read(ema), found)
     assert caplog.text.count("reads the same rows as the model: they are neither copied nor averaged") == 1
+    holder._warn.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        plain = ema.state_dict()
+    assert "model.state_dict() has no rows of tables" in caplog.text
+    ema.load_state_dict(plain)
     held = Two()
     held.load_state_dict({name.removeprefix("module."): value for name, value in gathered(one, ema).items()})
     assert torch.equal(read(held), found)

@@ -50,6 +50,11 @@ class Holder(nn.Module):
         raise NotImplementedError
 
     @property
+    def was_bound(self) -> bool:
+        """Whether its rows have ever been on servers."""
+        return self._was_bound
+
+    @property
     def is_held(self) -> bool:
         """Whether it holds rows of its own."""
         return bool(self._first)
@@ -138,7 +143,7 @@ class Holder(nn.Module):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        if self._was_bound and not self.is_held and not _is_fleets.get():
+        if self.was_bound and not self.is_held and not _is_fleets.get():
             _warn()
 
 

@@ -135,6 +135,10 @@ class SparseModule(Holder):
         self._is_dry = True
 
     @property
+    def was_bound(self) -> bool:
+        return self._bound._was_bound
+
+    @property
     def is_bound(self) -> bool:
         return self._worker is not None
 
@@ -238,7 +242,7 @@ class SparseModule(Holder):
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickle: what it is, and rows that it holds; UsageError where rows would be left behind on the servers."""
-        if self._bound._was_bound and not self.is_held:
+        if self.was_bound and not self.is_held:
             raise UsageError(
                 f"the rows of this {type(self).__name__} are on the servers, and would not be pickled with it; use "
                 "fleet.save_inference_model(folder), or torch.save(fleet.gather_state_dict(model), path), before "

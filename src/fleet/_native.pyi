@@ -452,8 +452,12 @@ class Table:
     def find(self, keys: _Keys) -> npt.NDArray[np.uint8]:
         """Return 1 for each key that has a row, else 0."""
 
-    def assign(self, keys: _Keys, values: _Floats) -> None:
-        """Set the values of rows, [n, width]; rows that are new begin with a new state."""
+    def assign(self, keys: _Keys, values: _Floats, *, step: int = 0, skip_shards: int = 0) -> int:
+        """Give keys rows of these values, [n, width], with a new state and new counters, last seen in `step`.
+
+        No entry policy is asked; bounds and the largest norm hold. Returns how many rows were evicted. `skip_shards` is
+        that of `push`.
+        """
 
     @property
     def record_words(self) -> int:

@@ -266,7 +266,7 @@ class Worker:
 
     def take_kept(self) -> None:
         """Take over what the servers keep."""
-        if self.kept:
+        if self.kept or self.client.job.first_rows:  # which are there when the kept ones are
             for server, (_, tensors) in enumerate(self.client.pull((), kept=True).results()):
                 self.kept.load(server, tensors)
 
@@ -278,6 +278,11 @@ class Worker:
     def is_mid_step(self) -> bool:
         """Whether rows have gradients that no step has come after: backward() is over, and optimizer.step() is not."""
         return any(lookup.row_gradients is not None for lookup in self._used[self._num_left :])
+
+    def forget_rows(self, table: int) -> None:
+        """Rows of a table have been replaced on the servers: what this worker has of them is old."""
+        self._forget(list(self._ahead))
+        self.policy.forget_rows(table)
 
     def give_up(self) -> None:
         """Forget the lookups of this batch: its step will not come."""

@@ -17,6 +17,7 @@ from fleet.ps.aside import Aside
 from fleet.ps.client import Client
 from fleet.ps.dense_ahead import make_ahead
 from fleet.ps.flat import FlatParameters
+from fleet.ps.given_rows import write_rows
 from fleet.ps.hot_tables import HotTables, refuse_hot
 from fleet.ps.inputs import Inputs
 from fleet.ps.kept import KeptTensors
@@ -39,6 +40,7 @@ from fleet.strategy.mode import Mode
 from fleet.strategy.parameter_server import ASyncConfigs
 
 if TYPE_CHECKING:
+    from fleet.ps.given_rows import GivenRows
     from fleet.ps.placement import Dispatch, Dispatcher
     from fleet.ps.progress import Progress
     from fleet.ps.transport import Transport
@@ -93,7 +95,7 @@ def start_worker(
     client.plan = lambda num_servers: job_of(found, who, strategy, dispatcher, num_servers)[0]
     client.connect = reach
     client.absent_after_s = _absent_after_s(strategy, job, progress)
-    worker = enter(client, take, device, strategy.a_sync_configs, kept, progress)
+    worker = enter(client, take, device, strategy.a_sync_configs, kept, progress, found.first_rows)
     try:
         combine(client, strategy, meeting)
     except BaseException:
@@ -128,10 +130,11 @@ def enter(
     configs: ASyncConfigs,
     kept: KeptTensors | None = None,
     progress: Progress | None = None,
+    first_rows: Mapping[int, GivenRows] | None = None,
 ) -> Worker:
     """Declare the job to the servers, then take the tensors that they hold and agree on their first values.
 
-    Those are worker 0's, unless the servers have some already.
+    Those are worker 0's, and so are the first rows of tables, unless the servers have some already.
     """
     job, kept = client.job, kept or KeptTensors()
     policy = None
@@ -139,7 +142,9 @@ def enter(
         is_started, version = client.declare()
         flat = take()
         is_first = client.worker == 0 and not is_started
-        if is_first and (flat is not None or kept):
+        if is_first and (flat is not None or kept or first_rows):
+            for table, rows in (first_rows or {}).items():
+                write_rows(client, table, rows)
             groups = range(len(job.dense.groups))
             client.start(
                 [

@@ -18,11 +18,11 @@ Make = Callable[[str, Mapping[str, float], int], DenseGroup]
 
 
 def host_group(rule: str, args: Mapping[str, float], size: int) -> DenseGroup:
-    return dense_group(rule, args, size, "cpu")
+    return dense_group(rule, args, [size], "cpu")
 
 
 def device_group(rule: str, args: Mapping[str, float], size: int) -> DeviceGroup:
-    return DeviceGroup(rule, args, size, "cpu")
+    return DeviceGroup(rule, args, [size], "cpu")
 
 
 def test_every_rule_is_here() -> None:
@@ -31,7 +31,7 @@ def test_every_rule_is_here() -> None:
 
 @pytest.mark.parametrize(("rule", "args"), VARIANTS, ids=str)
 def test_as_the_native_rule(rule: str, args: dict[str, float]) -> None:
-    host, device = host_group(rule, args, SIZE), DeviceGroup(rule, args, SIZE, "cpu")
+    host, device = host_group(rule, args, SIZE), DeviceGroup(rule, args, [SIZE], "cpu")
     assert_same(device, host)
     for group in (host, device):
         group.start(values())
@@ -42,12 +42,12 @@ def test_as_the_native_rule(rule: str, args: dict[str, float]) -> None:
 
 @pytest.mark.parametrize(("rule", "args"), VARIANTS, ids=str)
 def test_state_goes_from_one_to_the_other(rule: str, args: dict[str, float]) -> None:
-    host, device = host_group(rule, args, SIZE), DeviceGroup(rule, args, SIZE, "cpu")
+    host, device = host_group(rule, args, SIZE), DeviceGroup(rule, args, [SIZE], "cpu")
     host.start(values())
     device.start(values())
     train(host, 0, 50)
     train(device, 0, 50)
-    crossed_host, crossed_device = host_group(rule, args, SIZE), DeviceGroup(rule, args, SIZE, "cpu")
+    crossed_host, crossed_device = host_group(rule, args, SIZE), DeviceGroup(rule, args, [SIZE], "cpu")
     crossed_host.restore(device.read(), device.state())
     crossed_device.restore(host.read(), host.state())
     for group in (host, device, crossed_host, crossed_device):
@@ -91,17 +91,17 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(
         UsageError, match="rule adagrad_row has no form for a server's GPU; choose one of adagrad, adam"
     ):
-        dense_group("adagrad_row", {}, 3, "cuda")
+        dense_group("adagrad_row", {}, [3], "cuda")
     with pytest.raises(UsageError, match="dense parameters: .*'adamx'"):
-        DeviceGroup("adamx", {}, 3, "cpu")
+        DeviceGroup("adamx", {}, [3], "cpu")
 
 
 def test_a_server_on_a_machine_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(UsageError, match="torch sees none; start it with --server_device cpu"):
-        dense_group("adam", {}, 3, "cuda")
+        dense_group("adam", {}, [3], "cuda")
 
 
 def test_a_server_on_the_cpu_needs_no_torch() -> None:
-    assert isinstance(dense_group("adam", {}, 3, "cpu"), HostGroup)
+    assert isinstance(dense_group("adam", {}, [3], "cpu"), HostGroup)
     assert "torch" not in vars(sys.modules["fleet.ps.dense"])

@@ -214,7 +214,8 @@ def job_of(
     nonfinite = strategy.nonfinite_gradients
     if strategy.dense != "server":
         refuse_dense_wire(strategy.wire_configs)
-    job = JobSpec(who.num_workers, num_servers, str(mode), nonfinite, tuple(found.tables), dense, specs)
+    tables, clip_norm = tuple(found.tables), strategy.clip_norm
+    job = JobSpec(who.num_workers, num_servers, str(mode), nonfinite, tables, dense, specs, clip_norm)
     return with_wire(job, strategy.wire_configs), tensors
 
 
@@ -222,11 +223,6 @@ def _dense_rule(rule: RuleSpec) -> RuleSpec:
     if rule.name == "adagrad_row":
         raise UsageError("rule adagrad_row keeps one sum for each row of a table; dense parameters need adagrad")
     return rule
-
-
-def _rests(rule: RuleSpec) -> bool:
-    """Whether a rule leaves a parameter alone whose gradient is zero."""
-    return rule.name in ("sgd", "adagrad", "decayed_adagrad") and not dict(rule.args).get("weight_decay")
 
 
 def shares(
@@ -254,11 +250,6 @@ def shares(
                 {len(found.used): rate} if found.statistics else {},
                 average,
                 [(name, tensor) for name, tensor in found.frozen if id(tensor) in members],
-                [
-                    (name, tensor, group - begin)
-                    for name, tensor, group in found.dense
-                    if group in own and not _rests(found.rules[group])
-                ],
             )
         )
         begin = own.stop

@@ -30,6 +30,7 @@ from fleet.ps.spec import JobSpec
 from fleet.ps.staging import host_buffer
 from fleet.ps.transport import LocalTransport
 from fleet.ps.worker import Worker
+from fleet.runtime.clipping import check_clipping
 from fleet.runtime.combine import check_combining, combine
 from fleet.runtime.declare import Declared, declare, job_of, shares
 from fleet.strategy import DistributedStrategy
@@ -81,6 +82,7 @@ def start_worker(
             "started again without them; use 'server'"
         )
     check_combining(strategy, job, progress)
+    check_clipping(strategy, job)
     flats: list[FlatParameters | None] = []
 
     def take() -> FlatParameters | None:
@@ -113,7 +115,8 @@ def start_worker(
     each = shares(found, job, optimizers, average if is_averaged else None)
     for optimizer, share in zip(optimizers, each, strict=True):
         optimizer.bind(worker, share)
-    if optimizers and job.dense.groups and job.mode == Mode.SYNC and strategy.wire_configs.dense_ahead:
+    goes_ahead = strategy.wire_configs.dense_ahead and (job.clip_norm is None or job.clips_on_servers)
+    if optimizers and job.dense.groups and job.mode == Mode.SYNC and goes_ahead:
         worker.dense_ahead = make_ahead(worker.flat, client, lambda: worker.steps_done >= client.resumed_steps)
     return worker
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.ps.gradients import Gradients
 from fleet.ps.modes.base import PushPolicy, Setup
 from fleet.ps.pending import Pending, PendingPull
+from fleet.ps.settling import must_settle, settle
 
 if TYPE_CHECKING:
     from fleet.ps.lookup import Lookup
@@ -36,6 +37,13 @@ class Sync(PushPolicy):
         self._settle()
         gradients.step = self._version
         has_dense = self._flat is not None
+        if must_settle(self._client):
+            self._client.note([(one, ()) for one in settle(self._client, self._version, self._client.push(gradients))])
+            self._version += 1
+            if has_dense or following:
+                pulled = self._client.pull(following, version=self._version, dense=has_dense)
+                self._load(*reversed(pulled.finish(self._setup.device, True)))  # type: ignore[arg-type]
+            return
         sent = self._client.push(gradients, want_dense=has_dense, lookups=following, is_awaited=True)
         self._version += 1
         if not has_dense and not following:

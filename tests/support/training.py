@@ -30,7 +30,10 @@ WIDTH = 4
 NUM_IDS = 40
 # A job that takes longer than this is stuck.
 LIMIT_S = 120.0
-OF_STRATEGY = ("nonfinite_gradients", "dense", "wire_configs", "clip_norm", "clip_value", "combine_gradients")
+OF_STRATEGY = (
+    *("nonfinite_gradients", "dense", "wire_configs", "clip_norm", "clip_value", "combine_gradients"),
+    "wait_for_workers_s",
+)
 
 
 class Net(nn.Module):

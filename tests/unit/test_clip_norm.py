@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch.nn.utils import clip_grad_norm_
+from torch import nn
+from torch.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
 
+from fleet.errors import NotSupportedError, UsageError
 from fleet.net import Endpoint
 from support.clipped import (
     Make,
@@ -18,13 +20,14 @@ from support.clipped import (
     assert_alike,
     batch_of,
     one_optimizer,
+    plain_rows,
     served_rows,
     train_plain,
     train_served,
     two_optimizers,
     values_of,
 )
-from support.training import in_threads, served, strategy, trainer
+from support.training import in_threads, joined, served, strategy, trainer
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -82,7 +85,9 @@ def work(
 @pytest.mark.parametrize(("num_workers", "num_servers"), [(1, 2), (2, 1), (2, 2), (3, 2)])
 def test_the_norm_of_the_mean_is_limited_as_in_one_process(make: Make, num_workers: int, num_servers: int) -> None:
     wanted = values_of(train_plain(make, STEPS_OF[num_workers], by_optimizer))
-    with served(num_servers) as (endpoints, services):
+    loose = values_of(train_plain(make, STEPS_OF[num_workers], nothing))
+    assert any((wanted[name] - loose[name]).abs().max() > 0.01 for name in wanted), "the limit must be met"
+    with served(num_servers) as (endpoints, _):
         found = in_threads(
             *(
                 partial(work, endpoints, make, one, num_workers, nothing, clip_norm=MAX_NORM)
@@ -91,3 +96,129 @@ def test_the_norm_of_the_mean_is_limited_as_in_one_process(make: Make, num_worke
         )
     for one in found:
         assert_alike(one, wanted)
+
+
+@pytest.mark.parametrize("make", [one_optimizer, two_optimizers])
+@pytest.mark.parametrize("num_servers", [0, 2])
+def test_torchs_call_clips_rows_and_layers_by_one_norm(make: Make, num_servers: int) -> None:
+    wanted = values_of(train_plain(make, STEPS_OF[1], by_torch))
+    with served(num_servers) as (endpoints, _):
+        assert_alike(work(endpoints, make, 0, 1, by_torch), wanted)
+
+
+@pytest.mark.parametrize("mode", ["half", "geo"])
+@pytest.mark.parametrize("how", ["strategy", "torch"])
+def test_in_other_modes_each_worker_limits_its_own_gradients(mode: str, how: str) -> None:
+    """With one worker that is what one process does."""
+    wanted = values_of(train_plain(one_optimizer, STEPS_OF[1], by_torch))
+    fields = {"clip_norm": MAX_NORM} if how == "strategy" else {}
+    with served(2) as (endpoints, _):
+        found = work(endpoints, one_optimizer, 0, 1, nothing if fields else by_torch, mode=mode, **fields)
+    assert_alike(found, wanted)
+
+
+class Twice(nn.Module):
+    """Two modules that share a table, in a model that is called twice in a step."""
+
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = first, second
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = (self.first(ids) * 3 + self.second(ids.flip(0))).sum() + self.first(
+            ids[:1]
+        ).square().sum()
+        return found
+
+
+@pytest.mark.parametrize("how", ["strategy", "torch"])
+def test_gradients_of_a_row_that_is_looked_up_several_times_are_added_first(how: str) -> None:
+    ids = torch.tensor([[1, 1, 2], [2, 3, 1]])
+    plain = Twice(table := plain_rows("users"), table)
+    model = Twice(served_rows("users"), served_rows("users"))
+    fields: dict[str, Any] = {"clip_norm": MAX_NORM} if how == "strategy" else {}
+    with joined(
+        model=model, optimizer=lambda net: torch.optim.SGD(net.parameters(), lr=0.5), strategy=strategy(**fields)
+    ) as one:
+        for net, optimizer in ((plain, torch.optim.SGD(plain.parameters(), lr=0.5)), (model, one.optimizer)):
+            for _ in range(2):
+                optimizer.zero_grad()
+                for _ in range(2):
+                    net(ids).backward()
+                if net is plain or how == "torch":
+                    found = clip_grad_norm_(net.parameters(), MAX_NORM)
+                    assert found > MAX_NORM
+                optimizer.step()
+        torch.testing.assert_close(model.first(ids).detach(), plain.first(ids).detach(), atol=1e-6, rtol=0)
+
+
+def refused(endpoints: Sequence[Endpoint], num_workers: int, clip: Any) -> list[str]:
+    """What each worker is told at its first step."""
+
+    def told(worker: int) -> str:
+        with pytest.raises(UsageError) as caught:
+            work(endpoints, one_optimizer, worker, num_workers, clip)
+        return str(caught.value)
+
+    return in_threads(*(partial(told, one) for one in range(num_workers)))
+
+
+def test_torchs_call_says_what_to_do_in_a_step_of_several_workers() -> None:
+    def only_layers(model: Tower, _: Sequence[torch.optim.Optimizer]) -> None:
+        clip_grad_norm_(model.layers(), MAX_NORM)
+
+    def only_rows(model: Tower, _: Sequence[torch.optim.Optimizer]) -> None:
+        clip_grad_norm_(model.rows(), MAX_NORM)
+
+    for clip in (by_torch, only_layers, only_rows):
+        with served(1) as (endpoints, _):
+            for text in refused(endpoints, 2, clip):
+                assert text.endswith("take the call out, and set strategy.clip_norm to its max_norm")
+
+
+def test_the_norm_may_be_looked_at_and_gradients_changed_in_a_step_of_several_workers() -> None:
+    found: list[torch.Tensor] = []
+
+    def halve(model: Tower, _: Sequence[torch.optim.Optimizer]) -> None:
+        found.append(get_total_norm([one.grad for one in model.parameters() if one.grad is not None]))
+        for one in model.parameters():
+            assert one.grad is not None
+            one.grad.mul_(0.5)
+
+    wanted = values_of(train_plain(one_optimizer, STEPS_OF[2], halve))
+    with served(2) as (endpoints, _):
+        for one in in_threads(*(partial(work, endpoints, one_optimizer, one, 2, halve) for one in range(2))):
+            assert_alike(one, wanted)
+    assert all(0 < one < 100 for one in found)
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_values_of_gradients_cannot_be_cut(num_workers: int) -> None:
+    def cut(model: Tower, _: Sequence[torch.optim.Optimizer]) -> None:
+        clip_grad_value_(model.parameters(), 0.1)
+
+    with served(1) as (endpoints, _):
+        for text in refused(endpoints, num_workers, cut):
+            assert text.startswith("torch.nn.utils.clip_grad_value_ reaches neither")
+
+
+def test_what_cannot_be_limited_is_refused_before_it_is_declared() -> None:
+    with pytest.raises(NotSupportedError, match=r"strategy.clip_value is for collective jobs"):
+        work([], one_optimizer, 0, 1, nothing, clip_value=1.0)
+    with served(1) as (endpoints, _):
+        for fields, why in (
+            ({"dense": "allreduce"}, "nobody has the gradients of rows and layers"),
+            ({"combine_gradients": "machine"}, "leave out strategy.combine_gradients"),
+            ({"wait_for_workers_s": 5.0}, "leave out strategy.wait_for_workers_s"),
+        ):
+            with pytest.raises(UsageError, match=f"strategy.clip_norm = 0.7: .*{why}"):
+                work(endpoints, one_optimizer, 0, 2, nothing, clip_norm=MAX_NORM, **fields)
+
+
+def test_workers_must_agree_on_the_limit() -> None:
+    with (
+        served(1) as (endpoints, _),
+        joined(endpoints, 0, 2, model=Tower(served_rows), strategy=strategy(clip_norm=1.0)),
+    ):
+        with pytest.raises(UsageError, match=r"clip_norm is 2.0 here, 1.0 in the declaration of the others"):
+            work(endpoints, one_optimizer, 1, 2, nothing, clip_norm=2.0)

@@ -15,6 +15,7 @@ from torch import nn
 from fleet.errors import NotReadyError, UsageError
 from fleet.nn.held import Found
 from fleet.nn.holder import Holder
+from fleet.ps.clipped import gradient_of_rows
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Uniform
 from fleet.ps.lookup import Request
@@ -197,8 +198,9 @@ class SparseModule(Holder):
 def _arrived(weight: torch.Tensor, worker: ReferenceType[Worker], rows: torch.Tensor) -> None:
     """Gradients have come to rows. The module's `weight` gets one too, of no elements: whoever zeroes it means rows."""
     if weight.grad is None:
-        weight.grad = torch.zeros_like(weight)
-        if (its := worker()) is not None:
+        its = worker()
+        weight.grad = gradient_of_rows(weight, its)
+        if its is not None:
             its.drop_older(weight, rows)
 
 

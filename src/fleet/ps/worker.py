@@ -30,6 +30,8 @@ from fleet.ps.modes.base import PushPolicy
 from fleet.ps.staging import wait_for
 
 if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
     from fleet.ps.aside import After
     from fleet.ps.dense_ahead import DenseAhead
     from fleet.ps.flat import FlatParameters
@@ -90,6 +92,8 @@ class Worker:
     """Tables whose hot rows are trained where the model is; None: there are none."""
     rouses: bool = field(default=False, init=False)
     """Whether a table in this process waits, at each step, for gradients that come from a GPU."""
+    hooks: Sequence[RemovableHandle] = field(default=(), init=False)
+    """Of backward, on parameters of the model; they go when this worker does."""
     undo_graphs: Callable[[], None] | None = field(default=None, init=False)
     """Gives the model its own forward back, where parts of it are replayed as CUDA graphs."""
 
@@ -312,6 +316,8 @@ class Worker:
             self.aside.close()
         if self.hot is not None:
             self.hot.close()
+        for hook in self.hooks:
+            hook.remove()
         if self.undo_graphs is not None:
             self.undo_graphs()
 

@@ -15,6 +15,7 @@ from fleet.nn.graphs import record_parts
 from fleet.observe.ending import begin_work
 from fleet.ps.aside import Aside
 from fleet.ps.client import Client
+from fleet.ps.clipped import mark_shared
 from fleet.ps.dense_ahead import make_ahead
 from fleet.ps.flat import FlatParameters
 from fleet.ps.hot_tables import HotTables, refuse_hot
@@ -112,6 +113,8 @@ def start_worker(
         module.bind(worker, indexes)
     if strategy.cuda_graphs and model is not None and optimizers:
         _record(worker, model)
+    if worker.flat is not None and optimizers and job.mode == Mode.SYNC and job.num_workers > 1:
+        worker.hooks = [one.register_post_accumulate_grad_hook(mark_shared) for _, one, _ in found.dense]
     each = shares(found, job, optimizers, average if is_averaged else None)
     for optimizer, share in zip(optimizers, each, strict=True):
         optimizer.bind(worker, share)

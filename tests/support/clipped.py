@@ -76,13 +76,13 @@ def loss_of(model: nn.Module, batch: Batch) -> torch.Tensor:
 
 
 def one_optimizer(model: Tower) -> list[torch.optim.Optimizer]:
-    return [torch.optim.Adagrad(model.parameters(), lr=0.1)]
+    return [torch.optim.Adagrad(model.parameters(), lr=0.1, initial_accumulator_value=0.1)]
 
 
 def two_optimizers(model: Tower) -> list[torch.optim.Optimizer]:
     """Adam with a decay for the layers."""
     return [
-        torch.optim.Adagrad(model.rows(), lr=0.1),
+        torch.optim.Adagrad(model.rows(), lr=0.1, initial_accumulator_value=0.1),
         torch.optim.Adam(model.layers(), lr=0.05, weight_decay=0.1),
     ]
 

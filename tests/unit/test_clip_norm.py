@@ -14,6 +14,7 @@ from torch.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.net import Endpoint
+from fleet.ps.modes.sync import Sync
 from support.clipped import (
     Make,
     Tower,
@@ -115,6 +116,36 @@ def test_in_other_modes_each_worker_limits_its_own_gradients(mode: str, how: str
     with served(2) as (endpoints, _):
         found = work(endpoints, one_optimizer, 0, 1, nothing if fields else by_torch, mode=mode, **fields)
     assert_alike(found, wanted)
+
+
+def test_workers_that_pass_or_leave_have_no_share_in_the_mean() -> None:
+    """Of three workers one has no batch left after two steps, and one leaves after four."""
+    trained = {0: STEPS, 1: 4, 2: 2}
+    steps = [
+        [batch for one, batch in enumerate(batches) if step < trained[one]] for step, batches in enumerate(STEPS_OF[3])
+    ]
+    wanted = values_of(train_plain(one_optimizer, steps, by_optimizer))
+
+    def part(endpoints: Sequence[Endpoint], worker: int) -> dict[str, torch.Tensor]:
+        made, model = strategy(clip_norm=MAX_NORM), Tower(served_rows)
+        with joined(
+            endpoints, worker, 3, strategy=made, model=model, optimizer=lambda _: one_optimizer(model)[0]
+        ) as one:
+            own = [batches[worker] for batches in STEPS_OF[3]][: trained[worker]]
+            train_served(one, [one.optimizer], own, nothing)
+            if worker == 2:
+                assert isinstance(one.worker.policy, Sync)
+                for _ in range(STEPS - 2):
+                    one.worker.policy.pass_on(2)
+                one.worker.policy.refresh()
+            found = values_of(model)
+            one.fleet.stop_worker()
+        return found
+
+    with served(2) as (endpoints, _):
+        found = in_threads(*(partial(part, endpoints, one) for one in range(3)))
+    assert_alike(found[0], wanted)
+    assert_alike(found[2], wanted)
 
 
 class Twice(nn.Module):

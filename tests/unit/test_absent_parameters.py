@@ -8,19 +8,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import fleet
+from fleet.errors import UsageError
 from fleet.net import Endpoint
 from fleet.ps import durability
+from fleet.ps.combining import Combined
+from fleet.ps.gradients import Gradients
+from fleet.ps.merge import merged
+from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
+from fleet.ps.spec import DenseBlock, DenseSpec, JobSpec, RuleSpec
+from fleet.ps.update import read_update
 from support.clipped import (
     Batch,
     Make,
     Tower,
     assert_alike,
     batch_of,
+    loss_of,
     one_optimizer,
     served_rows,
     train_plain,
@@ -183,3 +192,50 @@ def test_with_fewer_bytes_what_was_not_sent_of_it_stays() -> None:
         one.fleet.stop_worker()
     assert found[0] == found[1]
     assert found[0][1], "there is something left"
+
+
+JOB = JobSpec(
+    2,
+    1,
+    "sync",
+    dense=DenseSpec(
+        (RuleSpec("adam"), RuleSpec("adam")),
+        (("a", (2,)), ("b", (3,)), ("c", (4,))),
+        (DenseBlock("a", 0, 2, 0, 0), DenseBlock("b", 0, 3, 0, 0), DenseBlock("c", 0, 4, 0, 1)),
+    ),
+)
+
+
+def test_what_several_pushes_lack_their_sum_lacks() -> None:
+    pushes = []
+    for worker, absent in enumerate([(0, 1), (1, 2)]):
+        caller = ps_pb2.Caller(worker=worker)
+        header = ps_pb2.PushRequest.Header(caller=caller, sequence=1, dense_lrs=[0.1, 0.1], absent=absent)
+        pushes.append((header, [np.zeros(5, np.float32), np.zeros(4, np.float32)]))
+    assert Combined(pushes, JOB, 0).header.absent == [1]
+
+    both, first = {0: 0.1, 1: 0.1}, {0: 0.1}
+    five, four = np.zeros(5, np.float32), np.zeros(4, np.float32)
+    sent = [
+        Gradients(0, dense=[[five, four]], lrs=both, absent=(1, 2)),
+        Gradients(1, dense=[[five]], lrs=first, absent=(0, 1)),
+    ]
+    assert merged(sent, JOB).absent == (1, 2), "the second has nothing of the group of c"
+
+
+def test_a_push_that_says_nonsense_of_who_is_absent_is_refused() -> None:
+    header = ps_pb2.PushRequest.Header(dense_lrs=[0.1, 0.1], absent=[3])
+    tensors = [np.zeros(5, np.float32), np.zeros(4, np.float32)]
+    with pytest.raises(UsageError, match="parameter 3 is absent; the job has 3"):
+        read_update(header, tensors, JOB, 0)
+
+
+def test_zeros_and_none_mean_rows_too() -> None:
+    """`model.zero_grad()` in both forms, between `backward()` and `step()`."""
+    for set_to_none in (True, False):
+        with ExitStack() as stack:
+            one, optimizers = joins(stack, [], one_optimizer, 0, 1)
+            loss_of(one.model, batch_of(0, 0)).backward()
+            one.model.zero_grad(set_to_none)
+            optimizers[0].step()
+            assert [table["rows"] for table in one.stats()[0]["tables"].values()] == [0, 0]

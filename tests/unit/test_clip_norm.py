@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -14,8 +15,15 @@ from torch.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.net import Endpoint
+from fleet.nn import Embedding
+from fleet.ps.entries import AlwaysEntry
 from fleet.ps.modes.sync import Sync
+from fleet.ps.norms import factor_of, mean_squared_norm
+from fleet.ps.spec import DenseBlock, DenseSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.update import PushedUpdate, TableUpdate
 from support.clipped import (
+    NORMAL,
+    WIDTHS,
     Make,
     Tower,
     assert_alike,
@@ -253,3 +261,35 @@ def test_workers_must_agree_on_the_limit() -> None:
     ):
         with pytest.raises(UsageError, match=r"clip_norm is 2.0 here, 1.0 in the declaration of the others"):
             work(endpoints, one_optimizer, 1, 2, nothing, clip_norm=2.0)
+
+
+def test_hot_rows_are_limited_too() -> None:
+    """Rows that are trained beside the model are part of the same norm."""
+
+    def cached(name: str) -> nn.Module:
+        return Embedding(WIDTHS[name], table=name, initializer=NORMAL, cache="gpu", cache_rows=5)
+
+    wanted = values_of(train_plain(one_optimizer, STEPS_OF[1], by_torch))
+    model = Tower(cached)
+    with joined(model=model, optimizer=lambda _: one_optimizer(model)[0], strategy=strategy(clip_norm=MAX_NORM)) as one:
+        train_served(one, [one.optimizer], [batches[0] for batches in STEPS_OF[1]], nothing)
+        assert_alike(values_of(model), wanted)
+
+
+def test_what_is_left_out_has_no_share_in_the_norm() -> None:
+    """With `nonfinite_gradients = "skip"`: rows with a NaN, and dense groups."""
+    tables = tuple(TableSpec(name, 2, RuleSpec("sgd"), NORMAL, AlwaysEntry()) for name in ("a", "b"))
+    blocks = (DenseBlock("w", 0, 2, 0, 0), DenseBlock("v", 0, 1, 0, 1), DenseBlock("mean", 0, 1, 0, 2))
+    shapes = (("w", (2,)), ("v", (1,)), ("mean", (1,)))
+    dense = DenseSpec((RuleSpec("sgd"), RuleSpec("sgd"), RuleSpec("average")), shapes, blocks)
+    job = JobSpec(2, 1, "sync", "skip", tables, dense, clip_norm=1.0)
+    nan = float("nan")
+
+    def update(worker: int, rows: list[list[float]], last: float) -> PushedUpdate:
+        part = TableUpdate(worker, 0.1, np.array([4, 5]), np.array(rows, np.float32))
+        layers = {0: [2.0, 0.0], 1: [last], 2: [1000.0]}
+        return PushedUpdate(worker, 0, (part,), {group: np.array(one, np.float32) for group, one in layers.items()}, {})
+
+    updates = [update(0, [[nan, 1.0], [6.0, 0.0]], nan), update(1, [[0.0, 8.0], [0.0, 0.0]], 7.0)]
+    assert mean_squared_norm(updates, job) == (6.0 / 2) ** 2 + (8.0 / 2) ** 2 + 2.0**2
+    assert factor_of(job.clip_norm, 29.0) == pytest.approx(1 / 29**0.5, rel=1e-6)

@@ -75,10 +75,20 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "… was moved from … to … after fleet.init_worker()",
             "parameter … was moved or converted after Fleet took it over",
             "parameter … needs a gradient now, but was frozen",
-            "parameter … was frozen after fleet.init_worker()",
             "parameter group … of optimizer … changed its …",
             "optimizer … has … parameter groups now, but had",
             "… is … now, and was … in fleet.init_worker()",
+        ),
+    ),
+    (
+        "usageerror",
+        "clipping-beside-servers",
+        (
+            "torch.nn.utils.clip_grad_norm_ has the gradients of this worker alone",
+            "torch.nn.utils.clip_grad_value_ reaches neither the rows of tables nor the mean over workers",
+            "strategy.clip_norm = …: it is not built for gradients that go out together",
+            "strategy.clip_norm = …: the norm of a step needs the gradients of every worker",
+            "strategy.clip_norm = …: with strategy.dense = 'allreduce'",
         ),
     ),
     (

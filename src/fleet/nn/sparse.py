@@ -17,6 +17,7 @@ from fleet.errors import NotReadyError, UsageError
 from fleet.nn.held import Found
 from fleet.nn.holder import Holder
 from fleet.nn.stand_in import RowsWeight
+from fleet.ps.clipped import gradient_of_rows
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Uniform
 from fleet.ps.lookup import Request
@@ -268,8 +269,9 @@ def _tell_of_copies() -> None:
 def _arrived(weight: torch.Tensor, worker: ReferenceType[Worker], rows: torch.Tensor) -> None:
     """Gradients have come to rows. The module's `weight` gets one too, of no elements: whoever zeroes it means rows."""
     if weight.grad is None:
-        weight.grad = torch.zeros_like(weight)
-        if (its := worker()) is not None:
+        its = worker()
+        weight.grad = gradient_of_rows(weight, its)
+        if its is not None:
             its.drop_older(weight, rows)
 
 

@@ -92,6 +92,11 @@ class Client:
         return self.place.transports
 
     @property
+    def sequence(self) -> int:
+        """The number of the last push."""
+        return self._sequence
+
+    @property
     def num_servers(self) -> int:
         """How many servers the job has."""
         return len(self.transports)
@@ -104,7 +109,7 @@ class Client:
     def declare(self) -> tuple[bool, int]:
         """Tell every server what is trained; returns whether dense parameters have values, and the version."""
         if self._outbox is not None:
-            self._outbox.send_again(self.transports)
+            self._outbox.send_again(self.transports, is_settled=self.job.clips_on_servers)
         deadline = time.monotonic() + rpc_timeout_s()
         while True:
             place = self.place
@@ -288,9 +293,9 @@ class Client:
             return Sent(place, call(range(len(messages))), rows, None, formats, dense_format)
 
         with measured("push"):
-            return Pending(self, send, self._note if self.row_limits or is_awaited else None, dense=want_dense)
+            return Pending(self, send, self.note if self.row_limits or is_awaited else None, dense=want_dense)
 
-    def _note(self, answers: Answers) -> None:
+    def note(self, answers: Answers) -> None:
         """Note what the answers to a push say of the job."""
         self.row_limits.note(answers)
         self.passed, self.num_ended = tuple(answers[0][0].passed), answers[0][0].num_ended
@@ -364,7 +369,7 @@ class Client:
                         tensors(server),
                         limit_s,
                         patience_s,
-                        self._voice(place, server, method),
+                        self._voice(place, server, method, waits_for_others=method == "Norm"),
                         place.moved,
                     )
                     for server in (range(len(place.transports)) if servers is None else servers)

@@ -138,9 +138,11 @@ class Replay:
         self._state.stats.pushed(update, 0, skipped)
 
     def _step(self, record: Record) -> None:
-        updates = [self._update(part) for part in record.parts]
-        skipped = self._state.step(updates, self._positions.skip(record.lsn))
-        self._state.rounds.version += 1
+        updates, rounds = [self._update(part) for part in record.parts], self._state.rounds
+        squared_norm = ps_pb2.PushRequest.Header.FromString(record.parts[0].header).squared_norm
+        skipped = self._state.step(updates, self._positions.skip(record.lsn), squared_norm)
+        rounds.sum = (rounds.version, squared_norm) if squared_norm else rounds.sum
+        rounds.version += 1
         for update in updates:
             self._state.stats.pushed(update, 0, skipped if update is updates[0] else 0)
 

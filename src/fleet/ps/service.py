@@ -35,6 +35,7 @@ from fleet.ps.pieces import read_take
 from fleet.ps.proto import ps_pb2
 from fleet.ps.pushes import Pushes
 from fleet.ps.saves import Moment, Saves
+from fleet.ps.settling import Settling
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.update import read_dense, read_kept
 from fleet.ps.waiting import awaited_by_all
@@ -82,6 +83,7 @@ class Service:
         """What the last worker declared that agreed with the job, and what was made of it."""
         self.pushes = Pushes(self.core)
         self.attendance = Attendance(self.core)
+        self._settling = Settling(self.core, self.pushes)
         self._notes = Notes()
         self._absence = Absence(self.core, self.pushes.apply_if_complete)
         self._absence.begin()
@@ -96,6 +98,7 @@ class Service:
             "Pull": self.pushes.pull,
             "Push": self.pushes.push,
             "Assign": Assigning(self.core).answer,
+            "Norm": self._settling.answer,
             "Leave": self._leave,
             "Save": self._save,
             "Cut": self._cuts.answer,

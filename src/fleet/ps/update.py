@@ -91,6 +91,8 @@ class PushedUpdate:
     """The request, where native code has read it."""
     is_traced: bool = False
     """Whether its worker records a trace."""
+    absent: tuple[int, ...] = ()
+    """Parameters of its dense groups, as in the job's list of shapes, that had no part in the loss."""
 
     @cached_property
     def groups(self) -> tuple[int, ...]:
@@ -248,6 +250,8 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
     elif rest:
         raise UsageError(f"{who}: {len(rest)} tensors belong to nothing")
     lrs = {group: _lr(lr, who) for group, lr in zip(dense, header.dense_lrs, strict=True)}
+    if header.absent and (max(header.absent) >= len(job.dense.shapes) or not dense):
+        raise UsageError(f"{who}: parameter {max(header.absent)} is absent; the job has {len(job.dense.shapes)}")
     return PushedUpdate(
         header.caller.worker,
         header.step,
@@ -259,6 +263,7 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
         header.position,
         is_pass=header.is_pass,
         is_traced=header.caller.is_traced,
+        absent=tuple(header.absent),
     )
 
 

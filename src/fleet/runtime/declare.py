@@ -232,8 +232,9 @@ def job_of(
     nonfinite = strategy.nonfinite_gradients
     if strategy.dense != "server":
         refuse_dense_wire(strategy.wire_configs)
+    tables, clip_norm = tuple(found.tables), strategy.clip_norm
     first = tuple(sorted(found.tables[table].name for table in found.first_rows))
-    job = JobSpec(who.num_workers, num_servers, str(mode), nonfinite, tuple(found.tables), dense, specs, first)
+    job = JobSpec(who.num_workers, num_servers, str(mode), nonfinite, tables, dense, specs, first, clip_norm)
     return with_wire(job, strategy.wire_configs), tensors
 
 
@@ -241,11 +242,6 @@ def _dense_rule(rule: RuleSpec) -> RuleSpec:
     if rule.name == "adagrad_row":
         raise UsageError("rule adagrad_row keeps one sum for each row of a table; dense parameters need adagrad")
     return rule
-
-
-def _rests(rule: RuleSpec) -> bool:
-    """Whether a rule leaves a parameter alone whose gradient is zero."""
-    return rule.name in ("sgd", "adagrad", "decayed_adagrad") and not dict(rule.args).get("weight_decay")
 
 
 def shares(
@@ -274,11 +270,6 @@ def shares(
                 average,
                 [(name, tensor) for name, tensor in found.frozen if id(tensor) in members]
                 + (found.unruled if not begin else []),
-                [
-                    (name, tensor, group - begin)
-                    for name, tensor, group in found.dense
-                    if group in own and not _rests(found.rules[group])
-                ],
             )
         )
         begin = own.stop

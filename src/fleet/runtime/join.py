@@ -15,6 +15,7 @@ from fleet.nn.graphs import record_parts
 from fleet.observe.ending import begin_work
 from fleet.ps.aside import Aside
 from fleet.ps.client import Client
+from fleet.ps.clipped import mark_shared
 from fleet.ps.dense_ahead import make_ahead
 from fleet.ps.flat import FlatParameters
 from fleet.ps.given_rows import write_rows
@@ -33,6 +34,7 @@ from fleet.ps.spec import JobSpec
 from fleet.ps.staging import host_buffer
 from fleet.ps.transport import LocalTransport
 from fleet.ps.worker import Worker
+from fleet.runtime.clipping import check_clipping
 from fleet.runtime.combine import check_combining, combine
 from fleet.runtime.declare import Declared, declare, job_of, shares
 from fleet.strategy import DistributedStrategy
@@ -85,6 +87,7 @@ def start_worker(
             "started again without them; use 'server'"
         )
     check_combining(strategy, job, progress)
+    check_clipping(strategy, job)
     flats: list[FlatParameters | None] = []
 
     def take() -> FlatParameters | None:
@@ -115,10 +118,13 @@ def start_worker(
         module.bind(worker, indexes)
     if strategy.cuda_graphs and model is not None and optimizers:
         _record(worker, model)
+    if worker.flat is not None and optimizers and job.mode == Mode.SYNC and job.num_workers > 1:
+        worker.hooks = [one.register_post_accumulate_grad_hook(mark_shared) for _, one, _ in found.dense]
     each = shares(found, job, optimizers, average if is_averaged else None)
     for optimizer, share in zip(optimizers, each, strict=True):
         optimizer.bind(worker, share)
-    if optimizers and job.dense.groups and job.mode == Mode.SYNC and strategy.wire_configs.dense_ahead:
+    goes_ahead = strategy.wire_configs.dense_ahead and (job.clip_norm is None or job.clips_on_servers)
+    if optimizers and job.dense.groups and job.mode == Mode.SYNC and goes_ahead:
         worker.dense_ahead = make_ahead(worker.flat, client, lambda: worker.num_updates >= client.resumed_updates)
     return worker
 

@@ -225,15 +225,16 @@ pythons:  ## Build and test the native core on every Python in PYTHONS (default 
 	done
 
 # One after the other, since each brings its CUDA packages, several gigabytes, and goes again.
-TORCH_TESTS := tests/native tests/unit/test_nn_embedding.py tests/unit/test_as_in_torch.py \
-	$(addprefix tests/e2e/test_examples.py::test_the_readme_,program_learns_and_saves serves_what_its_program_saved)
+TORCH_TESTS := tests/native tests/unit/test_nn_embedding.py tests/unit/test_as_in_torch.py
 torches:  ## Try every torch in TORCHES (default 2.11.0 to 2.15.0): the README's program, the native core, embeddings
 	@$(PYTHON) -m venv build/venv-wheel && build/venv-wheel/bin/python -m pip install --quiet -r requirements/build.txt
 	@rm -rf build/torches && build/venv-wheel/bin/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/torches .
+	@sed -n '/^```python/,/^```/{/^```/!p}' README.md >build/torches/train.py
 	@for torch in $${TORCHES:-2.11.0 2.12.1 2.13.0 2.14.1 2.15.0}; do \
 		venv=build/venv-torch-$$torch && rm -rf $$venv && $(PYTHON) -m venv $$venv && echo "torch $$torch:" && \
 		{ grep -v '^torch==' requirements/runtime.txt; echo torch==$$torch; } >build/torches/requirements.txt && \
 		$$venv/bin/python -m pip install --quiet -r build/torches/requirements.txt -r requirements/native.txt build/torches/*.whl && \
+		(cd build/torches && ../../$$venv/bin/python train.py && ../../$$venv/bin/fleetrun --server_num 2 --worker_num 2 train.py) && \
 		$$venv/bin/python -m pytest -q -p no:cacheprovider $(TORCH_TESTS) && rm -rf $$venv || exit 1; \
 	done
 

@@ -17,6 +17,7 @@ from fleet.observe.metrics.writer import begin as begin_figures
 from fleet.observe.tracing.trace_files import begin as begin_trace
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.runtime.calls import ServerCalls
+from fleet.runtime.threads import Threads
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Fleet(ServerCalls):
     """A process's view of its job. `fleet.init()` and its siblings act on one shared instance; tests make their own."""
 
     def __init__(self) -> None:
+        self._threads = Threads()
         self._forget()
 
     def _forget(self) -> None:
@@ -93,6 +95,7 @@ class Fleet(ServerCalls):
             strategy.require_supported(is_collective)
             self._refuse_another_strategy(strategy)
         show_logs()
+        self._threads.choose()
         note_the_end()
         begin_figures()
         begin_trace()
@@ -151,6 +154,7 @@ class Fleet(ServerCalls):
             stop_process_group(self._group)
         if self._role_maker is not None:
             self._role_maker.close()
+        self._threads.close()
         steps.count = StepCount()
         self._forget()
 
@@ -308,8 +312,9 @@ class Fleet(ServerCalls):
 
         Every worker calls it, with as many batches as it has, or none. A metric is one of `fleet.metrics` or a function
         of outputs and targets whose values are averaged over samples. A batch is (inputs ..., target); for another kind
-        `step(model, batch)` gives outputs and targets. Meanwhile the model is in evaluation mode without gradients, and
-        nothing of it changes. With `progress` the first worker shows a bar. Works without `fleet.init()` too.
+        `step(model, batch)` gives outputs and targets, and behind them, where there are any, groups (or None) and
+        weights of the samples. Meanwhile the model is in evaluation mode without gradients, and nothing of it changes.
+        With `progress` the first worker shows a bar. Works without `fleet.init()` too.
         """
         from fleet.runtime.evaluate import evaluate
 
@@ -358,6 +363,7 @@ init_worker = fleet.init_worker
 stop_worker = fleet.stop_worker
 save_persistables = fleet.save_persistables
 load_model = fleet.load_model
+load_rows = fleet.load_rows
 save_inference_model = fleet.save_inference_model
 gather_state_dict = fleet.gather_state_dict
 shrink = fleet.shrink

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from support.processes import wait_until
 from support.warm import WarmProcess
+from support.warm_server import FORK_BESIDE_THREADS
 
 FLEETRUN = (sys.executable, "-m", "fleet.launch")
 # A job that takes longer than this is stuck, also on a machine that does ten other things.
@@ -92,6 +93,8 @@ class RunningJob:
         self.cwd = cwd
         self._started = time.monotonic()
         command, environ = [*prefix, *FLEETRUN, *map(str, arguments)], {**clean_environ(), **(environ or {})}
+        if warm and prefix:  # fleetrun's threads for other machines are there before its processes are
+            environ[FORK_BESIDE_THREADS] = "1"
         self._process = start(command, cwd, environ, warm=warm)
         self.pid = self._process.pid
 

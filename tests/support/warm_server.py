@@ -28,6 +28,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
 _PR_SET_CHILD_SUBREAPER = 36
+_CLONE_NEWNET = 0x40000000
+_ON_A_HOST = ["ip", "netns", "exec"]
 # Besides Fleet itself: torch's compiler comes with the first step of an optimizer.
 _PRELOADED = ("torch", "torch._dynamo", "torch.distributed.fsdp", "torch.distributed.optim", "torch.utils.data", "rich")
 _PYTHON_PATH = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -138,8 +140,19 @@ def prepare(command: Sequence[str], environ: Mapping[str, str]) -> None:
         setattr(sys, f"__{name}__", file)
 
 
+def at_place(command: list[str]) -> list[str]:
+    """What is left of a command after this process has moved to the network namespace that it begins with, if any."""
+    if command[:3] != _ON_A_HOST:
+        return command
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(f"/run/netns/{command[3]}") as namespace:
+        if libc.setns(namespace.fileno(), _CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {command[3]}")
+    return command[4:]
+
+
 def run(command: Sequence[str]) -> None:
-    """Run `python SCRIPT ...` or `python -m MODULE ...`."""
+    """Run `python SCRIPT ...`, `python -m MODULE ...` or `python -c TEXT ...`."""
     _, *rest = command
     rest = [one for number, one in enumerate(rest) if (number, one) != (0, "-u")]
     if rest[0] == "-m":
@@ -147,11 +160,17 @@ def run(command: Sequence[str]) -> None:
         sys.path.insert(0, os.getcwd())
         runpy.run_module(rest[1], run_name="__main__", alter_sys=True)
         return
+    main = type(sys)("__main__")
+    main.__dict__.update(__builtins__=__builtins__)
+    sys.modules["__main__"] = main
+    if rest[0] == "-c":
+        sys.argv[:] = ["-c", *rest[2:]]
+        sys.path.insert(0, "")
+        exec(compile(rest[1], "<string>", "exec"), main.__dict__)
+        return
     sys.argv[:] = rest
     sys.path.insert(0, str(Path(rest[0]).resolve().parent))
-    main = type(sys)("__main__")
-    main.__dict__.update(__file__=rest[0], __builtins__=__builtins__)
-    sys.modules["__main__"] = main
+    main.__dict__.update(__file__=rest[0])
     exec(compile(Path(rest[0]).read_bytes(), rest[0], "exec"), main.__dict__)
 
 
@@ -237,6 +256,7 @@ if __name__ == "__main__":
     preload()
     asked = serve(socket.socket(fileno=int(sys.argv[1])))
     os.chdir(asked.cwd)
+    asked = asked._replace(command=at_place(asked.command))
     prepare(asked.command, asked.environ)
     launching = importlib.import_module("fleet.launch.child")
     launching.subprocess = SimpleNamespace(Popen=start, DEVNULL=subprocess.DEVNULL, STDOUT=subprocess.STDOUT)  # type: ignore[attr-defined]

@@ -200,8 +200,8 @@ def test_machines_encrypt_by_themselves(tmp_path: Path, given: str) -> None:
         jobs = []
         for number, host in enumerate(hosts):
             (tmp_path / f"host{number}").mkdir()
-            environ = {"FLEET_JOB_TOKEN": given}
-            jobs.append(stack.enter_context(RunningJob(arguments, tmp_path / f"host{number}", environ, host.prefix, warm=True)))
+            environ, cwd = {"FLEET_JOB_TOKEN": given}, tmp_path / f"host{number}"
+            jobs.append(stack.enter_context(RunningJob(arguments, cwd, environ, host.prefix, warm=True)))
         results = [job.finish() for job in jobs]
     assert [result.code for result in results] == [0, 0], results
     keys = [re.search(r"^key (\S+) 0o600 0o700$", result.out, re.MULTILINE) for result in results]

@@ -93,7 +93,7 @@ class RunningJob:
         self.cwd = cwd
         self._started = time.monotonic()
         command, environ = [*prefix, *FLEETRUN, *map(str, arguments)], {**clean_environ(), **(environ or {})}
-        if warm and prefix:  # fleetrun's threads for other machines are there before its processes are
+        if warm:  # also what is started again, and where there are other machines
             environ[FORK_BESIDE_THREADS] = "1"
         self._process = start(command, cwd, environ, warm=warm)
         self.pid = self._process.pid

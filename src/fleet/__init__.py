@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         is_worker,
         join,
         load_model,
+        load_rows,
         local_rank,
         main_program,
         node_num,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         worker_index,
         worker_num,
     )
+    from fleet.data.steps import steps
     from fleet.errors import FleetError
     from fleet.observe import progress, report
     from fleet.ps import entries, initializers, rules
@@ -108,6 +110,7 @@ _HOMES = {
     "join": "api",
     "load_inference_model": "runtime.serving",
     "load_model": "api",
+    "load_rows": "api",
     "local_rank": "api",
     "main_program": "api",
     "node_num": "api",
@@ -124,9 +127,10 @@ _HOMES = {
     "server_stats": "api",
     "reshard": "api",
     "shrink": "api",
-    "steps_done": "api",
     "shutdown": "api",
     "startup_program": "api",
+    "steps": "data.steps",
+    "steps_done": "api",
     "stop_worker": "api",
     "util": "api",
     "worker_endpoints": "api",
@@ -187,6 +191,7 @@ __all__ = [
     "join",
     "load_inference_model",
     "load_model",
+    "load_rows",
     "local_rank",
     "main_program",
     "metrics",
@@ -211,6 +216,7 @@ __all__ = [
     "shutdown",
     "startup_program",
     "static",
+    "steps",
     "steps_done",
     "stop_worker",
     "transpiler",

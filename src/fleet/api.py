@@ -11,6 +11,8 @@ from fleet import env
 from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
 from fleet.observe.logs import show_logs
+from fleet.observe.metrics.step_count import StepCount
+from fleet.observe.metrics.steps import steps
 from fleet.observe.metrics.writer import begin as begin_figures
 from fleet.observe.tracing.trace_files import begin as begin_trace
 from fleet.roles import Identity, Role, RoleMaker, discover
@@ -149,6 +151,7 @@ class Fleet(ServerCalls):
             stop_process_group(self._group)
         if self._role_maker is not None:
             self._role_maker.close()
+        steps.count = StepCount()
         self._forget()
 
     @property
@@ -305,8 +308,9 @@ class Fleet(ServerCalls):
 
         Every worker calls it, with as many batches as it has, or none. A metric is one of `fleet.metrics` or a function
         of outputs and targets whose values are averaged over samples. A batch is (inputs ..., target); for another kind
-        `step(model, batch)` gives outputs and targets. Meanwhile the model is in evaluation mode without gradients, and
-        nothing of it changes. With `progress` the first worker shows a bar. Works without `fleet.init()` too.
+        `step(model, batch)` gives outputs and targets, and behind them, where there are any, groups (or None) and
+        weights of the samples. Meanwhile the model is in evaluation mode without gradients, and nothing of it changes.
+        With `progress` the first worker shows a bar. Works without `fleet.init()` too.
         """
         from fleet.runtime.evaluate import evaluate
 
@@ -355,6 +359,7 @@ init_worker = fleet.init_worker
 stop_worker = fleet.stop_worker
 save_persistables = fleet.save_persistables
 load_model = fleet.load_model
+load_rows = fleet.load_rows
 save_inference_model = fleet.save_inference_model
 gather_state_dict = fleet.gather_state_dict
 shrink = fleet.shrink

@@ -50,6 +50,16 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "usageerror",
+        "the-weight-of-an-embedding",
+        (
+            "weight of a fleet.nn module: …",
+            "…weight of the state_dict has shape … and no keys",
+            "the rows of this … are on the servers, and would not be pickled with it",
+            "this … is a copy, and reads the rows of the module that it was copied from",
+        ),
+    ),
+    (
+        "usageerror",
         "offsets-and-bags",
         (
             "offsets are missing: ids are …-D",

@@ -52,7 +52,8 @@ def first_model(seed: int = 0, **table: Any) -> Net:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.uniform_(-0.5, 0.5, generator=generator)
+            if parameter.numel():
+                parameter.uniform_(-0.5, 0.5, generator=generator)
     return model
 
 

@@ -15,7 +15,7 @@ from fleet.observe.tracing.tracer import tracer
 from fleet.ps.calls import Call, Voice, results
 from fleet.ps.encoding import Encoder
 from fleet.ps.formats import number_of
-from fleet.ps.gradients import Gradients
+from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.joining import Joining, apart
 from fleet.ps.meters import measured
 from fleet.ps.outbox import own_outbox
@@ -28,6 +28,7 @@ from fleet.ps.row_limits import RowLimits
 from fleet.ps.waiting import voice_of
 
 if TYPE_CHECKING:
+    import torch
     from google.protobuf.message import Message
 
     from fleet.ps.combiner import Combiner
@@ -69,14 +70,12 @@ class Client:
         """The checkpoint that the servers began with; empty if they began anew."""
         self.run = 0
         """Drawn by server 0 when the job began."""
-        self.resumed_steps = 0
-        """How many steps of this worker the servers had when it joined: those of its former lives."""
+        self.resumed_updates = 0
+        """How many updates of this worker the servers had when it joined: those of its former lives."""
         self.resumed_position = b""
         """Where its data was then."""
         self.absent_after_s = 0.0
         """How long a synchronous step waits for a worker before it is done without; 0: until the wait itself ends."""
-        self.position: Callable[[], bytes] | None = None
-        """Asked when a step is made: where the worker's data is."""
         self.num_ended = 0
         """Synchronous mode: how many steps had passes only, as far as this worker knows."""
         self.passed: tuple[int, ...] = ()
@@ -121,7 +120,7 @@ class Client:
                 raise CommunicationError(why)
             time.sleep(DECLARE_PAUSE_S)
         self.model_dir = replies[0].model_dir
-        self.resumed_steps, self.resumed_position = replies[0].steps, replies[0].position
+        self.resumed_updates, self.resumed_position = replies[0].steps, replies[0].position
         self.num_ended, self.passed = replies[0].num_ended, tuple(replies[0].passed)
         return all(reply.is_started for reply in replies), max(reply.version for reply in replies)
 
@@ -295,6 +294,26 @@ class Client:
         """Note what the answers to a push say of the job."""
         self.row_limits.note(answers)
         self.passed, self.num_ended = tuple(answers[0][0].passed), answers[0][0].num_ended
+
+    def assign(self, table: int, keys: torch.Tensor, values: torch.Tensor) -> int:
+        """Write rows of a table by value, in the place of whatever is there; how many others went, for its ceiling.
+
+        No push may be under way.
+        """
+        self._sequence += 1
+        sequence, rows = self._sequence, TablePush(table, 0.0, keys, values, [])
+        cut: dict[int, list[list[Tensor]]] = {}
+
+        def tensors(server: int) -> Tensors:
+            place = self.place
+            return (cut.get(id(place)) or cut.setdefault(id(place), place.push(rows)[0]))[server]
+
+        replies = self.ask(
+            "Assign",
+            lambda server: ps_pb2.AssignRequest.Header(caller=self.caller(server), sequence=sequence, table=table),
+            tensors,
+        )
+        return sum(reply.evicted for reply, _ in replies)
 
     def leave(self, *, is_unfinished: bool = False) -> None:
         """Tell the servers that this worker has finished; those that are gone, as all workers are, need not be told.

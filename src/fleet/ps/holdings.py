@@ -24,7 +24,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.sealed import SealedTable
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.table_dir import TableDir
-from fleet.ps.update import PushedUpdate
+from fleet.ps.update import AssignedRows, PushedUpdate
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class Holdings:
         """The same for requests that native code has read."""
         self.kept: Sequence[NDArray[Any]] = ()
         """The bits of the tensors that this server keeps."""
-        self.is_started = not self.groups and not job.kept
+        self.is_started = not (self.groups or job.kept or job.first_rows)
         self.skipped = 0
         self.rows_memory: Callable[[int, int], NDArray[np.float32]] | None = None
         """Gives memory for so many rows of some width, where those who pull want it to be of a certain kind."""
@@ -192,6 +192,12 @@ class Holdings:
         except OSError as error:
             raise CommunicationError(f"server {self.server} cannot shrink a table: {error.strerror}") from None
         return deleted, sum(len(one) for _, one in chosen)
+
+    def assign(self, rows: AssignedRows, time: int, skip: Skip = none) -> int:
+        """Write rows by value; how many others were evicted for them."""
+        return self.tables[rows.table].assign(
+            rows.keys, rows.values, step=time & 0xFFFFFFFF, skip_shards=skip(rows.table)
+        )
 
     def check(self, updates: Sequence[PushedUpdate]) -> None:
         """UsageError or NotReadyError if the updates of one step cannot be applied, in any part; changes nothing."""

@@ -26,7 +26,7 @@ from fleet.ps.pieces import read_take
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import JobSpec
 from fleet.ps.state import State
-from fleet.ps.update import PushedUpdate, read_dense, read_kept, read_update
+from fleet.ps.update import PushedUpdate, read_assigned, read_dense, read_kept, read_update
 
 _log = logging.getLogger(__name__)
 
@@ -102,6 +102,7 @@ class Replay:
             Kind.MEET: self._meet,
             Kind.ADOPT: self._adopt,
             Kind.TAKE: self._take,
+            Kind.ASSIGN: self._assign,
         }
 
     def take(self, record: Record) -> None:
@@ -148,6 +149,12 @@ class Replay:
         update = read_update(header, part.tensors, self._state.held.job, self._state.held.server)
         self._state.ledger.take(update.worker, update.sequence)
         return update
+
+    def _assign(self, record: Record) -> None:
+        header = ps_pb2.AssignRequest.Header.FromString(record.parts[0].header)
+        rows = read_assigned(header, record.parts[0].tensors, self._state.held.job)
+        self._state.ledger.take(header.caller.worker, header.sequence)
+        self._state.assign(rows, self._positions.skip(record.lsn))
 
     def _leave(self, record: Record) -> None:
         header = ps_pb2.LeaveRequest.Header.FromString(record.parts[0].header)

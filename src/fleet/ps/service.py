@@ -20,6 +20,7 @@ from fleet.observe.metrics import events
 from fleet.ps import storage
 from fleet.ps.absence import Absence
 from fleet.ps.arriving import Arriving
+from fleet.ps.assigning import Assigning
 from fleet.ps.attendance import Attendance
 from fleet.ps.board import Notes
 from fleet.ps.core import EVERYBODY, Core
@@ -94,6 +95,7 @@ class Service:
             "Keep": self._keep,
             "Pull": self.pushes.pull,
             "Push": self.pushes.push,
+            "Assign": Assigning(self.core).answer,
             "Leave": self._leave,
             "Save": self._save,
             "Cut": self._cuts.answer,

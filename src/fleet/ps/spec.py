@@ -265,6 +265,7 @@ class JobSpec(JsonForm):
     tables: tuple[TableSpec, ...] = ()
     dense: DenseSpec = field(default_factory=DenseSpec)
     kept: tuple[KeptTensor, ...] = ()  # buffers, frozen parameters: what the workers have beside tables and dense
+    first_rows: tuple[str, ...] = ()  # tables that begin with rows of worker 0
 
     def __post_init__(self) -> None:
         _set(
@@ -284,6 +285,8 @@ class JobSpec(JsonForm):
             ),
         )
         _once("table", (table.name for table in self.tables))
+        names = Text(tuple(table.name for table in self.tables))
+        _set(self, first_rows=checked("job", "first_rows", self.first_rows, Many(names)))
         for table in self.tables:
             if table.memory and self.mode == "geo":
                 raise UsageError(

@@ -24,7 +24,7 @@ from fleet.ps.stats import Stats
 if TYPE_CHECKING:
     from fleet.ps.listing import Listing
     from fleet.ps.proto import ps_pb2
-    from fleet.ps.update import PushedUpdate
+    from fleet.ps.update import AssignedRows, PushedUpdate
 
 # How many loads are remembered.
 NUM_LOADS = 16
@@ -78,6 +78,12 @@ class State:
         skipped = self.held.apply_mean([update], self._time_of(update), skip)
         self.ledger.note(update.worker, update.steps, update.position)
         return skipped
+
+    def assign(self, rows: AssignedRows, skip: Skip = none) -> int:
+        """Write rows by value, as old as the last push; how many others went, to stay below the table's ceiling."""
+        with self._time_lock:
+            now = self.clock.now
+        return self.held.assign(rows, now, skip)
 
     def step(self, updates: Sequence[PushedUpdate], skip: Skip = none) -> int:
         """Apply the pushes of a complete step, which come in the order of the workers; passes change nothing."""

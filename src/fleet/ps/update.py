@@ -60,6 +60,14 @@ class TablePull(NamedTuple):
     """Of the rows in the answer."""
 
 
+class AssignedRows(NamedTuple):
+    """Rows of a table that are written by value."""
+
+    table: int
+    keys: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+
 @dataclass(frozen=True)
 class PushedUpdate:
     """The gradients of one push, checked."""
@@ -252,6 +260,20 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
         is_pass=header.is_pass,
         is_traced=header.caller.is_traced,
     )
+
+
+def read_assigned(header: ps_pb2.AssignRequest.Header, tensors: Tensors, job: JobSpec) -> AssignedRows:
+    """The rows of a request; UsageError that names the worker and the table if they do not fit the job."""
+    who = f"rows of worker {header.caller.worker}"
+    spec = table_spec(job, header.table, who)
+    where = f"{who}, table {spec.name!r}"
+    if len(tensors) != 2:
+        raise UsageError(f"{where}: {len(tensors)} tensors instead of keys and rows")
+    keys = read_keys(tensors[0], where)
+    values = read_floats(tensors[1], (len(keys), spec.width), where)
+    if not _native.all_finite(values):
+        raise UsageError(f"{where}: they hold a NaN or an Inf; nothing was written")
+    return AssignedRows(header.table, keys, values)
 
 
 def refuse_nonfinite(update: PushedUpdate, job: JobSpec) -> None:

@@ -126,12 +126,21 @@ class ServerCalls(Questions):
         return lambda: MeetingWorld(servers.who, progress, client, servers.connect_anew)
 
     def steps_done(self) -> int:
-        """How many steps this worker has made in all its lives: 0 in a new job.
+        """How many steps lie behind this worker: 0 in a new run.
 
-        In a durable job a worker may be killed and started again alone. A script that counts its steps begins with this
-        number; one that only loops over `fleet.data.shard` need not ask.
+        A step is what is done with one batch, however many optimizers step (docs/glossary.md). Those that a loaded
+        `fleet.Checkpoint` had behind it count, and in a durable job those of the worker's former lives: one that was
+        killed and started again goes on with the step that was under way. A script with data of its own begins with
+        this number; one that only loops over `fleet.data` or `fleet.steps` need not ask.
         """
-        return self._server_job().worker("fleet.steps_done()").steps_done
+        if self._is_collective:
+            from fleet.observe.metrics.steps import steps
+
+            return steps.count.num
+        worker = self._server_job().worker("fleet.steps_done()")
+        if worker.progress is not None:
+            worker.progress.is_counted = True
+        return worker.count.num
 
     def worker_client(self, what: str) -> Client:
         """This worker's connections to the servers; NotReadyError, which names `what` needs them, if there are none."""
@@ -216,6 +225,21 @@ class ServerCalls(Questions):
         rows = saving.load_together(worker, dirname, self._identity(), self.util)
         take_over()
         return rows
+
+    def load_rows(self, table: str | nn.Module, keys: Any, values: Any) -> int:
+        """Write rows of a table by value, such as pretrained ones; every worker calls it, after `init_worker`.
+
+        `table` is its name, or the `fleet.nn` module that has it; `values` [n, width] are the rows of the n distinct
+        integers `keys`, or of 0, 1, 2 ... where `keys` is None. Those of worker 0 are written, while all wait. A row
+        that was there is replaced; each begins with a new state of the rule, whatever the entry policy says. In a
+        durable job it happens once in all lives of the workers. Returns how many rows were written.
+
+            fleet.load_rows(model.rows, torch.arange(1000), pretrained)
+        """
+        from fleet.runtime.rows import load_rows
+
+        worker = self._server_job().worker("fleet.load_rows()")
+        return load_rows(worker, table, keys, values, self._identity(), self.util)
 
     def save_inference_model(self, *args: Any, **more: Any) -> Path | list[str]:
         """Write values only, as plain numpy files, for serving; every worker calls it, as `save_persistables`.

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fleet.ps.distinct import Named
+    from fleet.ps.given_rows import GivenRows
     from fleet.ps.placement import Dispatch, Dispatcher
     from fleet.roles import Identity
 
@@ -56,6 +57,8 @@ class Declared:
     """Tables with a rule of their own: its rate, and the optimizer group that has the module, if one does."""
     caches: dict[int, int] = field(default_factory=dict)
     """Tables whose hot rows are trained where the model is, and how many."""
+    first_rows: dict[int, GivenRows] = field(default_factory=dict)
+    """Tables that begin with rows of the model."""
     dense: list[Named] = field(default_factory=list)
     """Trained parameters with their groups, each once."""
     statistics: Tensors = field(default_factory=list)
@@ -64,6 +67,8 @@ class Declared:
     """All other tensors of the model."""
     frozen: Tensors = field(default_factory=list)
     """Of those, what an optimizer has but needs no gradient."""
+    unruled: Tensors = field(default_factory=list)
+    """The `weight`s of frozen tables that have no rule, and no optimizer to follow."""
     model: nn.Module | None = None
     others: dict[str, torch.Tensor] = field(default_factory=dict)
     """What an inference copy has under further names: tied weights."""
@@ -108,7 +113,12 @@ def declare(model: nn.Module | None, optimizers: Sequence[ServerOptimizer]) -> D
             sparse.add(id(module.weight))
             requests = [request.named(name) for request in module.table_requests()]
             follows = group_of.get(id(module.weight))
-            found.modules.append((module, [_add_table(found, one, follows, bool(optimizers)) for one in requests]))
+            is_trained = bool(optimizers) and (follows is not None or module.weight.requires_grad)
+            if not is_trained and any(one.rule is None for one in requests):
+                found.unruled.append((f"{name}.weight", module.weight))
+            found.modules.append((module, [_add_table(found, one, follows, is_trained) for one in requests]))
+            if module.first_rows is not None:
+                _add_first_rows(found, found.modules[-1][1][0], module.first_rows)
     dense = [one for one in trained if id(one[1]) not in sparse]
     found.dense = distinct(one for one in dense if one[1].requires_grad)
     found.frozen = [(name, parameter) for name, parameter, _ in dense if not parameter.requires_grad]
@@ -156,8 +166,16 @@ def _is_dense(tensor: torch.Tensor, device: torch.device | None) -> bool:
     return not is_lazy(tensor) and tensor.dtype == torch.float32 and device in (None, tensor.device)
 
 
-def _add_table(found: Declared, request: TableRequest, group: int | None, has_optimizer: bool) -> int:
-    if request.rule is None and group is None and has_optimizer:
+def _add_first_rows(found: Declared, table: int, rows: GivenRows) -> None:
+    if not found.first_rows.setdefault(table, rows).is_like(rows):
+        raise UsageError(
+            f"table {found.tables[table].name!r} is to begin with two sets of rows; make modules that share a table "
+            "from_pretrained with the same tensor, or all but one without"
+        )
+
+
+def _add_table(found: Declared, request: TableRequest, group: int | None, is_trained: bool) -> int:
+    if request.rule is None and group is None and is_trained:
         raise UsageError(
             f"table {request.name!r} has no rule: give its module rule=fleet.rules.Adagrad(lr=...), or give the "
             "model's parameters to fleet.distributed_optimizer() before fleet.init_worker()"
@@ -214,7 +232,8 @@ def job_of(
     nonfinite = strategy.nonfinite_gradients
     if strategy.dense != "server":
         refuse_dense_wire(strategy.wire_configs)
-    job = JobSpec(who.num_workers, num_servers, str(mode), nonfinite, tuple(found.tables), dense, specs)
+    first = tuple(sorted(found.tables[table].name for table in found.first_rows))
+    job = JobSpec(who.num_workers, num_servers, str(mode), nonfinite, tuple(found.tables), dense, specs, first)
     return with_wire(job, strategy.wire_configs), tensors
 
 
@@ -253,7 +272,8 @@ def shares(
                 {table: lr for table, (lr, group) in found.table_lrs.items() if group is None or group in own},
                 {len(found.used): rate} if found.statistics else {},
                 average,
-                [(name, tensor) for name, tensor in found.frozen if id(tensor) in members],
+                [(name, tensor) for name, tensor in found.frozen if id(tensor) in members]
+                + (found.unruled if not begin else []),
                 [
                     (name, tensor, group - begin)
                     for name, tensor, group in found.dense

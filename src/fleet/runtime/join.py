@@ -17,7 +17,9 @@ from fleet.ps.aside import Aside
 from fleet.ps.client import Client
 from fleet.ps.dense_ahead import make_ahead
 from fleet.ps.flat import FlatParameters
+from fleet.ps.given_rows import write_rows
 from fleet.ps.hot_tables import HotTables, refuse_hot
+from fleet.ps.inputs import Inputs
 from fleet.ps.kept import KeptTensors
 from fleet.ps.modes import POLICIES, make_push_policy
 from fleet.ps.modes.base import Setup
@@ -25,6 +27,7 @@ from fleet.ps.modes.sync import Sync
 from fleet.ps.optimizer import ServerOptimizer
 from fleet.ps.passing import Passing
 from fleet.ps.placement import place
+from fleet.ps.redo import Redo
 from fleet.ps.service import Service
 from fleet.ps.spec import JobSpec
 from fleet.ps.staging import host_buffer
@@ -37,6 +40,7 @@ from fleet.strategy.mode import Mode
 from fleet.strategy.parameter_server import ASyncConfigs
 
 if TYPE_CHECKING:
+    from fleet.ps.given_rows import GivenRows
     from fleet.ps.placement import Dispatch, Dispatcher
     from fleet.ps.progress import Progress
     from fleet.ps.transport import Transport
@@ -91,7 +95,7 @@ def start_worker(
     client.plan = lambda num_servers: job_of(found, who, strategy, dispatcher, num_servers)[0]
     client.connect = reach
     client.absent_after_s = _absent_after_s(strategy, job, progress)
-    worker = enter(client, take, device, strategy.a_sync_configs, kept, progress)
+    worker = enter(client, take, device, strategy.a_sync_configs, kept, progress, found.first_rows)
     try:
         combine(client, strategy, meeting)
     except BaseException:
@@ -105,6 +109,7 @@ def start_worker(
     if is_averaged:  # a step has a collective of all workers, which servers know nothing of
         worker.passing = None
     worker.has_optimizer = bool(optimizers)
+    worker.count.num_optimizers = len(optimizers)
     worker.other_names = found.others
     for module, indexes in found.modules:
         module.bind(worker, indexes)
@@ -114,7 +119,7 @@ def start_worker(
     for optimizer, share in zip(optimizers, each, strict=True):
         optimizer.bind(worker, share)
     if optimizers and job.dense.groups and job.mode == Mode.SYNC and strategy.wire_configs.dense_ahead:
-        worker.dense_ahead = make_ahead(worker.flat, client, lambda: worker.steps_done >= client.resumed_steps)
+        worker.dense_ahead = make_ahead(worker.flat, client, lambda: worker.num_updates >= client.resumed_updates)
     return worker
 
 
@@ -125,10 +130,11 @@ def enter(
     configs: ASyncConfigs,
     kept: KeptTensors | None = None,
     progress: Progress | None = None,
+    first_rows: Mapping[int, GivenRows] | None = None,
 ) -> Worker:
     """Declare the job to the servers, then take the tensors that they hold and agree on their first values.
 
-    Those are worker 0's, unless the servers have some already.
+    Those are worker 0's, and so are the first rows of tables, unless the servers have some already.
     """
     job, kept = client.job, kept or KeptTensors()
     policy = None
@@ -136,7 +142,9 @@ def enter(
         is_started, version = client.declare()
         flat = take()
         is_first = client.worker == 0 and not is_started
-        if is_first and (flat is not None or kept):
+        if is_first and (flat is not None or kept or first_rows):
+            for table, rows in (first_rows or {}).items():
+                write_rows(client, table, rows)
             groups = range(len(job.dense.groups))
             client.start(
                 [
@@ -160,7 +168,7 @@ def enter(
                 cache_staleness=configs.cache_staleness,
             )
         )
-        policy.refresh(is_exact=not client.resumed_steps)  # as a former life had them
+        policy.refresh(is_exact=not client.resumed_updates)  # as a former life had them
         worker = Worker(client, policy, flat, device, version if job.mode == Mode.SYNC else 0, kept)
         if isinstance(policy, Sync) and job.num_workers > 1:
             worker.passing = Passing(worker, policy)
@@ -227,12 +235,17 @@ def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: Progr
 def _go_on(worker: Worker, progress: Progress | None) -> None:
     """Begin where a former life of this worker was, if it had one and the servers have steps of it."""
     client = worker.client
-    worker.progress, worker.steps_done = progress, client.resumed_steps
+    worker.progress, worker.num_updates = progress, client.resumed_updates
     if progress is not None:
         progress.check_run(client.run)
         progress.resume(client.resumed_position)
-        worker.steps_done -= progress.num_redone
-        client.position = progress.capture
+        worker.num_updates -= progress.num_redone
+        worker.count.num = progress.num_steps
+        inputs = Inputs.of(client.worker) if client.job.mode == Mode.SYNC else None
+        if inputs is not None:
+            first, last = worker.num_updates + 1, client.resumed_updates
+            worker.redo = Redo(inputs, worker.flat, worker.policy, first, last)
+            progress.begin_again = worker.redo.begin
 
 
 def _flat(found: Declared, job: JobSpec) -> FlatParameters | None:

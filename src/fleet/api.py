@@ -157,7 +157,7 @@ class Fleet(ServerCalls):
         if self._util is None:
             from fleet.collective.util import Util
 
-            self._util = Util(self._identity(), self._worker_world())
+            self._util = Util(self._identity(), self._worker_world(), self._arrival())
         return self._util
 
     @property
@@ -315,6 +315,8 @@ class Fleet(ServerCalls):
         if self.is_server():
             raise RoleError(f"{self._identity().name} has no model; call fleet.evaluate() on workers")
         others = self.util if self.worker_num() > 1 else None
+        if others is not None:
+            others.come("fleet.evaluate()")
         if self._modules is not None:
             self._modules.catch_up(others.barrier if others is not None else lambda: None)
         is_shown, is_collective = progress and self.is_first_worker(), self._is_collective

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast, overload
 from fleet import env
 from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
-from fleet.observe.logs import show_logs
+from fleet.observe.logs import show_logs, warn_of_misspelt_variables
 from fleet.observe.metrics.writer import begin as begin_figures
 from fleet.observe.tracing.trace_files import begin as begin_trace
 from fleet.roles import Identity, Role, RoleMaker, discover
@@ -91,6 +91,7 @@ class Fleet(ServerCalls):
             strategy.require_supported(is_collective)
             self._refuse_another_strategy(strategy)
         show_logs()
+        warn_of_misspelt_variables()
         note_the_end()
         begin_figures()
         begin_trace()

@@ -74,13 +74,10 @@ class Arrival:
             return [0]
 
     def _refuse(self, watch: StallWatch, call: str, missing: Sequence[int], since: float) -> None:
-        gone = [one for one in missing if one in watch.left()]
-        ahead = watch.waiting_for_this(since)
-        if ahead in missing:
-            gone.append(ahead)
-        if gone:
+        elsewhere = {*watch.left(), watch.waiting_for_this(since)}
+        if gone := [one for one in missing if one in elsewhere]:
             raise DeadlineError(
-                f"{workers_text(sorted(gone))} went on, or left, without {call}; every worker calls it, at the same step"
+                f"{workers_text(gone)} went on, or left, without {call}; every worker calls it, at the same step"
             )
 
 

@@ -1,4 +1,4 @@
-"""Mistakes of docs/mistakes.md that one process shows: what was done, as the page has it, and the script that does it."""
+"""Mistakes of docs/mistakes.md that one process shows: what was done, as the page has it, and the script for it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def mistake(*changes: tuple[str, str], script: str = BESIDE_SERVERS, fails: bool
     return Mistake(SAID_BY_THE_PAGE, changes, script, fails=fails)
 
 
-def after_init_worker(text: str, **more: bool) -> Mistake:
-    return mistake((INIT_WORKER, INIT_WORKER + text), **more)
+def after_init_worker(text: str, fails: bool = True) -> Mistake:
+    return mistake((INIT_WORKER, INIT_WORKER + text), fails=fails)
 
 
-def at_the_end(text: str, **more: bool) -> Mistake:
-    return mistake((STOP_WORKER, text + STOP_WORKER), **more)
+def at_the_end(text: str, fails: bool = True) -> Mistake:
+    return mistake((STOP_WORKER, text + STOP_WORKER), fails=fails)
 
 
-def in_the_loop(text: str, **more: bool) -> Mistake:
-    return mistake((STEP, STEP + text), **more)
+def in_the_loop(text: str, fails: bool = True) -> Mistake:
+    return mistake((STEP, STEP + text), fails=fails)
 
 
 def embedding(text: str) -> Mistake:

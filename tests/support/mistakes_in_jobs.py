@@ -78,7 +78,7 @@ ONE_ALONE = {
     "`fleet.evaluate` on the first worker alone, inside the loop": beside_servers(
         (STEP, STEP + on_first(EVALUATE_IDS))
     ),
-    "the same in a collective job": collective((STEP, STEP + on_first(EVALUATE_X))),
+    "the same in a collective job (after 16 s)": collective((STEP, STEP + on_first(EVALUATE_X))),
     "`break` on one worker, and `fleet.evaluate` behind the loop": beside_servers(
         (BATCH, WORKER_1.format("break") + BATCH), (STOP_WORKER, EVALUATE_IDS + "\n" + STOP_WORKER)
     ),
@@ -159,13 +159,17 @@ KINDS = {
 }
 
 PROCESSES = {
-    "a server's branch without `fleet.run_server`": beside_servers((SERVE, "if fleet.is_server():\n    sys.exit()\n")),
+    "a server's branch without `fleet.run_server` (after 10 s)": beside_servers(
+        (SERVE, "if fleet.is_server():\n    sys.exit()\n")
+    ),
     "an error before `fleet.run_server`": beside_servers((SERVE, "if fleet.is_server():\n    1 / 0\n")),
     "a worker that is killed, as for want of memory": beside_servers(
         (BATCH, WORKER_1.format("import os; os.kill(os.getpid(), 9)") + BATCH)
     ),
-    "a worker that leaves by `os._exit(0)`": beside_servers((BATCH, WORKER_1.format("import os; os._exit(0)") + BATCH)),
-    "a worker that ignores SIGTERM while another fails": beside_servers(
+    "a worker that leaves by `os._exit(0)` (after 10 s)": beside_servers(
+        (BATCH, WORKER_1.format("import os; os._exit(0)") + BATCH)
+    ),
+    "a worker that ignores SIGTERM while another fails (after 5 s)": beside_servers(
         (
             BATCH,
             "    import signal, time\n    if fleet.is_first_worker():\n"

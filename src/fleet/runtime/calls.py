@@ -213,6 +213,10 @@ class ServerCalls(Questions):
         For modules: `save_persistables(dirname)`. For programs: `save_persistables(executor, dirname)`; without servers
         it is one file for each variable.
         """
+        if self._is_collective and self._programs is None:
+            raise UsageError(
+                "fleet.save_persistables() has servers write, and a collective job has none; save with fleet.Checkpoint"
+            )
         return self._server_job().save_persistables(executor, dirname, main_program)
 
     def load_model(self, dirname: str | PathLike[str]) -> int:

@@ -43,15 +43,16 @@ class Arrival:
         self._store.set(keys[self._worker], call)
         since = time.monotonic()
         with LongWait(f"worker {self._worker}") as wait:
-            while not self._are_there(keys, watch):
+            while not (are_there := self._are_there(keys, watch)):
                 missing = self._missing(keys)
                 if watch is not None:
                     self._refuse(watch, call, missing, since)
                 if missing and wait.is_due:
                     wait.tell(Awaited(f"{workers_text(missing)} to come to {call}", tuple(missing)))
                 if wait.waited_s > min(3 * notice_s(), timeout_s() / 3):
-                    return
-            refuse_differing([self._store.get(key).decode() for key in keys])
+                    break
+        if are_there:
+            refuse_differing([text.decode() for text in self._said(keys)])
         if self._number > 1:  # those who are here have all left the call before the last one
             self._store.delete_key(f"{self._number - 2}/{self._worker}")
         self._number += 1
@@ -66,6 +67,11 @@ class Arrival:
                 raise
             return False
         return True
+
+    def _said(self, keys: Sequence[str]) -> list[bytes]:
+        if self._store.has_extended_api():  # type: ignore[attr-defined]
+            return self._store.multi_get(list(keys))
+        return [self._store.get(key) for key in keys]
 
     def _missing(self, keys: Sequence[str]) -> list[int]:
         try:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         worker_index,
         worker_num,
     )
+    from fleet.data.steps import steps
     from fleet.errors import FleetError
     from fleet.observe import progress, report
     from fleet.ps import entries, initializers, rules
@@ -124,9 +125,10 @@ _HOMES = {
     "server_stats": "api",
     "reshard": "api",
     "shrink": "api",
-    "steps_done": "api",
     "shutdown": "api",
     "startup_program": "api",
+    "steps": "data.steps",
+    "steps_done": "api",
     "stop_worker": "api",
     "util": "api",
     "worker_endpoints": "api",
@@ -211,6 +213,7 @@ __all__ = [
     "shutdown",
     "startup_program",
     "static",
+    "steps",
     "steps_done",
     "stop_worker",
     "transpiler",

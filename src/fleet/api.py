@@ -11,6 +11,8 @@ from fleet import env
 from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
 from fleet.observe.logs import show_logs, warn_of_misspelt_variables
+from fleet.observe.metrics.step_count import StepCount
+from fleet.observe.metrics.steps import steps
 from fleet.observe.metrics.writer import begin as begin_figures
 from fleet.observe.tracing.trace_files import begin as begin_trace
 from fleet.roles import Identity, Role, RoleMaker, discover
@@ -150,6 +152,7 @@ class Fleet(ServerCalls):
             stop_process_group(self._group)
         if self._role_maker is not None:
             self._role_maker.close()
+        steps.count = StepCount()
         self._forget()
 
     @property

@@ -1,4 +1,4 @@
-"""One run of the job under faults that a seed decides, and whether it came out as it would have without them."""
+"""One run of a job under faults that a seed decides, and whether it came out as it would have without them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from chaos import loops
 from chaos.state import digest_of, times_trained
 from support.jobs import Result, fleetrun
 from support.warm_server import FORK_BESIDE_THREADS
 
-SCRIPT = Path(__file__).with_name("job.py")
+SCRIPT, LOOPS = Path(__file__).with_name("job.py"), Path(loops.__file__)
 NUM_SAMPLES, EPOCHS = 1280, 4
 SNAPSHOT_BYTES = 200_000
 LIMIT_S = 300.0
@@ -49,27 +50,39 @@ class Outcome:
         return f"{self.mode}:{self.seed}"
 
 
-def faults_of(mode: str, seed: int) -> str:
+def faults_of(mode: str, seed: int, last_s: float = LAST_S) -> str:
     """The text of `--chaos` for one run: processes are killed, one write is torn, calls are lost and repeated."""
     rng = random.Random(f"{mode} {seed}")
     kinds = ["kill server", "kill worker", "kill both", "torn-write"]
     chosen = [kinds[seed // 2 % 4], *rng.sample(kinds, rng.randint(0, 2))]
-    clauses = [f"{kind} at {round(rng.uniform(FIRST_S, LAST_S) * 1000)}ms" for kind in chosen]
+    clauses = [f"{kind} at {round(rng.uniform(FIRST_S, last_s) * 1000)}ms" for kind in chosen]
     return "; ".join([*clauses, "drop 1% rpc", f"repeat {rng.randint(1, 3)}% rpc"])
+
+
+def loop_of(seed: int) -> list[str]:
+    """How the script of a seed trains: its loop, its optimizers, how much it accumulates, whether it stops early."""
+    loop = ["files", "shard", "ahead", "steps", "range"][seed % 5]
+    accumulate = 1 + (seed // 5 % 2) * (loop in ("files", "shard", "ahead"))
+    chosen = {"loop": loop, "optimizers": 2 + (seed // 10 % 4 > 2), "accumulate": accumulate}
+    chosen |= {"patience": [100, 2][seed // 5 % 2], "epochs": 3 * accumulate}
+    return [text for name, value in chosen.items() for text in (f"--{name}", str(value))]
 
 
 def arguments_of(mode: str, seed: int, folder: Path, chaos: str | None, epochs: int) -> list[object]:
     """Those of fleetrun; without chaos the job is the undisturbed one."""
     faults = [] if chaos is None else ["--durable", folder / "kept", "--chaos", chaos, "--seed", seed]
+    if mode == "loops":
+        job = [LOOPS, *loop_of(seed), "--save", folder / "saved"]
+        return ["--server_num", 2, "--worker_num", 2, "--log_dir", folder / "log", *faults, *job]
     size = ["--samples", NUM_SAMPLES, "--epochs", epochs]
     snapshots = ["--snapshot_bytes", SNAPSHOT_BYTES if seed % 2 else 0]  # half of the runs see none
     job = [SCRIPT, "--mode", mode, *size, *snapshots, "--save", folder / "saved"]
     return ["--server_num", 2, "--worker_num", 2, "--log_dir", folder / "log", *faults, *job]
 
 
-def undisturbed(mode: str, folder: Path, epochs: int = EPOCHS) -> str:
+def undisturbed(mode: str, folder: Path, epochs: int = EPOCHS, seed: int = 0) -> str:
     """The digest of a run that nothing happens to."""
-    result = _run(mode, 0, folder, None, epochs)
+    result = _run(mode, seed, folder, None, epochs)
     assert result.code == 0, result.err
     return digest_of(folder / "saved")
 
@@ -88,8 +101,12 @@ def run(
 
     The folder is removed, unless `keeps` or something was wrong.
     """
-    chaos = chaos or faults_of(mode, seed)
     began = time.monotonic()
+    undone: list[Any] = []
+    if mode == "loops":  # each seed has a script of its own
+        expected = undisturbed(mode, folder, epochs, seed)
+        undone = _found(folder)
+    chaos = chaos or faults_of(mode, seed, LAST_S if mode != "loops" else time.monotonic() - began)
     outcome = Outcome(mode, seed, chaos, 0.0)
     try:
         result = _run(mode, seed, folder, chaos, epochs)
@@ -98,6 +115,8 @@ def run(
         outcome.said = str(error)
     else:
         _judge(outcome, result, folder, expected, epochs)
+        if mode == "loops" and result.code == 0 and _found(folder) != undone:
+            outcome.problems.append(f"workers found {_found(folder)}, undisturbed {undone}")
     outcome.seconds = time.monotonic() - began
     if not outcome.problems and not keeps:
         shutil.rmtree(folder)
@@ -107,6 +126,8 @@ def run(
 def _run(mode: str, seed: int, folder: Path, chaos: str | None, epochs: int) -> Result:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    if mode == "loops":
+        loops.write_files(folder / "data")
     start = partial(fleetrun, cwd=folder, limit_s=LIMIT_S, warm=True)
     return start(*arguments_of(mode, seed, folder, chaos, epochs), environ=ENVIRON)
 
@@ -124,13 +145,19 @@ def _judge(outcome: Outcome, result: Result, folder: Path, expected: str, epochs
         outcome.problems.append("no chaos.json")
     if result.code == 0:
         outcome.digest = digest_of(folder / "saved")
-        if outcome.mode == "sync" and outcome.digest != expected:
+        if outcome.mode in ("sync", "loops") and outcome.digest != expected:
             outcome.problems.append("the final tables are not those of the undisturbed run")
-        outcome.problems += _wrong_counts(outcome.mode, folder, epochs)
+        if outcome.mode != "loops":
+            outcome.problems += _wrong_counts(outcome.mode, folder, epochs)
         if left := [path.name for path in (folder / "kept").glob("*/*") if path.name != "lock"]:
             outcome.problems.append(f"files are left in the folder of --durable: {', '.join(sorted(left))}")
     if outcome.problems:
         outcome.said = result.err
+
+
+def _found(folder: Path) -> list[Any]:
+    """What the workers of a script of `loops` have found."""
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("found-*.json"))]
 
 
 def _wrong_counts(mode: str, folder: Path, epochs: int) -> list[str]:

@@ -1,6 +1,7 @@
 """`make chaos`: many runs of the same job under faults that seeds decide. None may come out differently.
 
-    python tests/chaos/sweep.py                          100 runs in sync mode, 20 each in async and geo mode
+    python tests/chaos/sweep.py                          100 runs in sync mode, 20 each in async and geo mode, and 40
+                                                         in sync mode of scripts with several optimizers (loops)
     python tests/chaos/sweep.py --only sync:17 --keep    one of them alone, with its logs
 
 In sync mode the final tables are compared, bit for bit, with those of a run that nothing happened to. In every mode
@@ -34,7 +35,7 @@ from harness import write_results  # noqa: E402
 
 from chaos.runs import Outcome, run, undisturbed  # noqa: E402
 
-NUM_RUNS = {"sync": 100, "async": 20, "geo": 20}
+NUM_RUNS = {"sync": 100, "async": 20, "geo": 20, "loops": 40}
 DEATHS = ("kill server", "kill worker", "torn-write")
 
 
@@ -168,7 +169,7 @@ def _write(outcomes: Sequence[Outcome], took_s: float, path: Path) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run a job under many faults.")
     parser.add_argument("--only", type=_one, metavar="MODE:SEED", help="one run alone")
-    parser.add_argument("--runs", type=_counts, default=NUM_RUNS, metavar="MODE=N,..", help="[default: 100, 20, 20]")
+    parser.add_argument("--runs", type=_counts, default=NUM_RUNS, metavar="MODE=N,..", help="[default: all]")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side [default: 2]")
     parser.add_argument("--keep", action="store_true", help="keep logs and files")
     parser.add_argument("--json", type=Path, help="write the figures there")

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -20,7 +18,8 @@ import torch
 
 from fleet.ps.service import Service
 from support import rejoin_job, rejoin_run
-from support.jobs import LIMIT_S, Process, running
+from support.jobs import LIMIT_S
+from support.lives import Workers
 from support.processes import wait_until
 from support.sweeps import sweep
 from support.training import exported, served
@@ -35,75 +34,6 @@ NUM_BATCHES = rejoin_job.NUM_SAMPLES * rejoin_job.NUM_EPOCHS // rejoin_job.BATCH
 def durable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FLEET_DURABLE", str(tmp_path / "durable"))
     monkeypatch.setenv("FLEET_JOURNAL", "OFF")
-
-
-class Workers:
-    """The workers of one job, and their lives."""
-
-    def __init__(
-        self,
-        stack: ExitStack,
-        endpoints: Sequence[object],
-        num: int,
-        arguments: Sequence[str],
-        program: Path = PROGRAM,
-    ) -> None:
-        self._stack = stack
-        self._program = program
-        self._environ = {
-            **os.environ,
-            "TRAINING_ROLE": "TRAINER",
-            "PADDLE_TRAINERS_NUM": str(num),
-            "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(map(str, endpoints)),
-            "PADDLE_TRAINER_ENDPOINTS": ",".join(f"127.0.0.1:{1 + index}" for index in range(num)),  # never opened
-        }
-        self._arguments = arguments
-        self._folder = Path(os.environ["FLEET_DURABLE"]).parent
-        self.present: list[Process] = []
-        for index in range(num):
-            self.present.append(self._start(index))
-
-    def _start(self, index: int) -> Process:
-        environ = {**self._environ, "PADDLE_TRAINER_ID": str(index)}
-        command = [sys.executable, self._program, *self._arguments]
-        return self._stack.enter_context(running(command, self._folder, environ, warm=True))
-
-    def kill(self, index: int) -> None:
-        """Kill one and start it again, if it has not ended by itself."""
-        if self.present[index].poll() not in (None, -signal.SIGKILL):
-            return
-        if self.present[index].poll() is None:
-            os.kill(self.present[index].pid, signal.SIGKILL)
-        self.present[index].wait(LIMIT_S)
-        self.present[index] = self._start(index)
-
-    def has_failed(self) -> bool:
-        """Whether one has ended in error; `finish` says how."""
-        return any(process.poll() not in (None, 0, -signal.SIGKILL) for process in self.present)
-
-    def revive(self) -> None:
-        """Start those again that were killed, until all have ended."""
-        while any(process.poll() is None for process in self.present):
-            for index, process in enumerate(self.present):
-                if process.poll() == -signal.SIGKILL:
-                    self.present[index] = self._start(index)
-            wait_for_any(self.present)
-
-    def finish(self) -> None:
-        """Wait for all of them to end well."""
-        for process in self.present:
-            out, err = process.communicate(timeout=LIMIT_S)
-            assert process.returncode == 0, f"{out}\n{err}"
-
-
-def wait_for_any(processes: Sequence[Process]) -> None:
-    """Until one of those that run has ended."""
-    running_now = [process for process in processes if process.poll() is None]
-    wait_until(
-        lambda: not running_now or any(process.poll() is not None for process in running_now),
-        LIMIT_S,
-        "a worker to end",
-    )
 
 
 def counts(services: Sequence[Service], num_workers: int) -> dict[int, float]:
@@ -133,7 +63,7 @@ def run(arguments: Sequence[str], num_workers: int, seed: int, num_kills: int = 
     """The counts of a job whose workers are killed at moments of `seed`."""
     rng = random.Random(seed)
     with served(1) as (endpoints, services), ExitStack() as stack:
-        workers = Workers(stack, endpoints, num_workers, arguments)
+        workers = Workers(stack, endpoints, num_workers, PROGRAM, arguments)
         for moment in sorted(rng.sample(range(8, NUM_BATCHES - 8), num_kills)):
             reached = partial(has_come, services, workers, moment)
             wait_until(reached, LIMIT_S, f"{moment} pushes")
@@ -198,7 +128,7 @@ def run_with_deaths(style: str, folder: Path, *deaths: str) -> dict[str, torch.T
     folder.mkdir()
     os.environ["FLEET_DURABLE"] = str(folder / "durable")
     with served(2) as (endpoints, _), ExitStack() as stack:
-        workers = Workers(stack, endpoints, 2, [style, "out.pt", *deaths], Path(rejoin_run.__file__))
+        workers = Workers(stack, endpoints, 2, Path(rejoin_run.__file__), [style, "out.pt", *deaths])
         workers.revive()
         workers.finish()
     assert {path.name for path in folder.glob("died-*")} == {f"died-{death}" for death in deaths}
@@ -249,7 +179,7 @@ def test_a_step_goes_on_without_a_worker_until_it_is_back() -> None:
             self.state.step = noting  # type: ignore[method-assign, assignment]
 
     with served([Noting(0), Noting(1)]) as (endpoints, services), ExitStack() as stack:
-        workers = Workers(stack, endpoints, 2, ["sync", "stream", "absent"])
+        workers = Workers(stack, endpoints, 2, PROGRAM, ["sync", "stream", "absent"])
         # On a busy machine steps may go on without worker 1 before it has died, as it does after five steps of its own.
         dead = Path(os.environ["FLEET_DURABLE"]).parent / "dead"
         wait_until(

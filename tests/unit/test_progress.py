@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import CommunicationError, UsageError
+from fleet.observe.metrics.step_count import StepCount
 from fleet.ps.answers import Answers
 from fleet.ps.progress import Progress
 
@@ -63,21 +64,21 @@ def test_a_script_goes_on_with_the_batch_of_its_last_push(tmp_path: Path) -> Non
     position = b""
     for _ in range(2):
         for batch in Batches(former) if former.turns.take("loop") == 1 else ():
-            position = former.capture()
+            position = former.capture(batch[1] - 1, is_new=True)
             if batch == (0, 2):
                 break
     former.answers.close()
     present = Progress(tmp_path)
     present.resume(position)
     data = Batches(present)
-    assert present.num_redone == 1
+    assert (present.num_redone, present.num_steps) == (1, 1)
     assert list(data) == [(0, 2), (0, 3)]
     assert list(data) == [(1, 1), (1, 2), (1, 3)]
     present.answers.close()
 
 
 def test_epochs_that_are_done_are_passed_over_unless_the_script_asks(tmp_path: Path) -> None:
-    stored = {"data": {"0": {"epoch": 2, "count": 1}}, "turns": {"util": 5}, "parts": {}, "redone": 1}
+    stored = {"data": {"0": {"epoch": 2, "count": 1}}, "turns": {"util": 5}, "parts": {}, "redone": 1, "step": 7}
     for asks, expected in ((False, [[], [], [(2, 2), (2, 3)]]), (True, [[(2, 2), (2, 3)]])):
         progress = Progress(tmp_path)
         progress.resume(json.dumps(stored).encode())
@@ -100,4 +101,49 @@ def test_what_is_of_another_run_is_refused(tmp_path: Path) -> None:
         present.check_run(8)
     with pytest.raises(CommunicationError, match="a position of this worker that cannot be read"):
         present.resume(b"{}")
+    present.answers.close()
+
+
+def test_a_step_of_two_optimizers_is_made_again_from_its_first_batch(tmp_path: Path) -> None:
+    former = Progress(tmp_path)
+    real, fake = Batches(former), Batches(former)
+    fakes = iter(fake)
+    for step, _ in enumerate(real):
+        former.capture(step, is_new=True)
+        next(fakes)
+        position = former.capture(step, is_new=False)
+        if step == 1:
+            break
+    former.answers.close()
+    present = Progress(tmp_path)
+    present.resume(position)
+    assert (present.num_redone, present.num_steps) == (2, 1)
+    real, fake = Batches(present), Batches(present)
+    assert next(iter(real)) == (0, 2)
+    assert next(iter(fake)) == (0, 2)
+    present.answers.close()
+
+
+def test_steps_on_data_of_the_scripts_own_are_of_the_moment_of_their_first_lookup(tmp_path: Path) -> None:
+    class Count:
+        value = 0
+
+    def life(count: Count) -> Progress:
+        progress = Progress(tmp_path)
+        progress.add_part("count", lambda: count.value, lambda value: setattr(count, "value", value))
+        return progress
+
+    former, steps, count, optimizer = life(had := Count()), StepCount(), Count(), object()
+    for step in range(3):
+        former.begin_forward(steps)
+        had.value += 10  # between the lookup and the step, as a mean of losses
+        position = former.capture(step, is_new=steps.enter(optimizer))
+    former.answers.close()
+    present = life(count)
+    present.resume(position)
+    with pytest.raises(UsageError, match="2 steps lie behind it, and its script begins to train at step 0"):
+        present.begin_forward(StepCount())
+    present.is_counted = True
+    present.begin_forward(StepCount())
+    assert (present.num_steps, present.num_redone, count.value) == (2, 1, 20)
     present.answers.close()

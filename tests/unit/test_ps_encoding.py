@@ -355,7 +355,7 @@ def test_a_worker_that_was_away_has_what_the_others_have() -> None:
                 weight = one.model.out.weight  # type: ignore[union-attr]
                 assert isinstance(weight, nn.Parameter)
                 assert torch.equal(weight, weight.bfloat16().float())
-                assert one.worker.client.resumed_steps == steps[0]
+                assert one.worker.client.resumed_updates == steps[0]
 
 
 def test_rows_of_every_server_are_as_one() -> None:

@@ -189,12 +189,12 @@ def _is_at_the_gate(thread: threading.Thread) -> bool:
 def test_a_new_life_is_told_what_the_former_one_did() -> None:
     services = [Service(), Service()]
     with client(services, job(num_servers=2)) as first:
-        assert (first.resumed_steps, first.resumed_position) == (0, b"")
+        assert (first.resumed_updates, first.resumed_position) == (0, b"")
         found = route(torch.arange(5), 2)
         part = TablePush(0, 1.0, found.grouped, torch.ones(5, WIDTH), found.offsets.tolist())
         first.push(Gradients(0, [part], steps=7, position=b"batch 7")).results()
     with client(services, job(num_servers=2)) as second:
-        assert (second.resumed_steps, second.resumed_position) == (7, b"batch 7")
+        assert (second.resumed_updates, second.resumed_position) == (7, b"batch 7")
 
 
 # Servers that do not belong together.

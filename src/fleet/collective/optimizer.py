@@ -98,7 +98,7 @@ class CollectiveOptimizer(Uncopied, PaddleMethods, Optimizer):
             )
         if not state.merge.add():
             return loss
-        steps.begin_step()
+        steps.begin_step(is_new=steps.count.enter(self))
         state.bring_together(self._gradients)
         if not self._finish(state):
             state.policy.before_step()
@@ -106,7 +106,7 @@ class CollectiveOptimizer(Uncopied, PaddleMethods, Optimizer):
             state.num_updates += 1
         state.policy.stepped(state.loss)
         state.loss = None
-        steps.end_step()
+        steps.end_step(is_whole=steps.count.is_whole)
         self.users._opt_called = True  # type: ignore[attr-defined]  # what a schedule made of it looks for
         return loss
 

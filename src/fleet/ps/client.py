@@ -69,14 +69,12 @@ class Client:
         """The checkpoint that the servers began with; empty if they began anew."""
         self.run = 0
         """Drawn by server 0 when the job began."""
-        self.resumed_steps = 0
-        """How many steps of this worker the servers had when it joined: those of its former lives."""
+        self.resumed_updates = 0
+        """How many updates of this worker the servers had when it joined: those of its former lives."""
         self.resumed_position = b""
         """Where its data was then."""
         self.absent_after_s = 0.0
         """How long a synchronous step waits for a worker before it is done without; 0: until the wait itself ends."""
-        self.position: Callable[[], bytes] | None = None
-        """Asked when a step is made: where the worker's data is."""
         self.num_ended = 0
         """Synchronous mode: how many steps had passes only, as far as this worker knows."""
         self.passed: tuple[int, ...] = ()
@@ -121,7 +119,7 @@ class Client:
                 raise CommunicationError(why)
             time.sleep(DECLARE_PAUSE_S)
         self.model_dir = replies[0].model_dir
-        self.resumed_steps, self.resumed_position = replies[0].steps, replies[0].position
+        self.resumed_updates, self.resumed_position = replies[0].steps, replies[0].position
         self.num_ended, self.passed = replies[0].num_ended, tuple(replies[0].passed)
         return all(reply.is_started for reply in replies), max(reply.version for reply in replies)
 

@@ -126,7 +126,7 @@ class ServerOptimizer(Uncopied, PaddleMethods, Optimizer):
         share, flat = self._share, worker.flat
         if not self._unscale(worker):
             worker.zero_grad({*share.table_lrs, *share.table_groups})
-            worker.step({}, {**share.table_lrs, **dict.fromkeys(share.table_groups, 0.0)})
+            worker.step({}, {**share.table_lrs, **dict.fromkeys(share.table_groups, 0.0)}, self)
             return loss
         if flat is not None and self.steps_here:
             flat.collect_gradients()
@@ -140,7 +140,8 @@ class ServerOptimizer(Uncopied, PaddleMethods, Optimizer):
         dense = {} if share.average is not None else {index: rates[own] for index, own in share.dense_groups.items()}
         if share.average is None:
             dense |= share.statistics
-        worker.step(dense, {**share.table_lrs, **{table: rates[own] for table, own in share.table_groups.items()}})
+        table_lrs = {**share.table_lrs, **{table: rates[own] for table, own in share.table_groups.items()}}
+        worker.step(dense, table_lrs, self)
         return loss
 
     def _step_here(self) -> None:

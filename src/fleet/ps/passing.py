@@ -21,7 +21,7 @@ TURN = "pass"
 class Trained(NamedTuple):
     """How much a worker has trained so far."""
 
-    num_steps: int
+    num_updates: int
     num_lookups: int
     """How often rows were looked up to be trained: also where gradients of several batches make one step."""
 
@@ -42,7 +42,7 @@ class Passing:
 
     def trained(self) -> Trained:
         """How much was trained so far, for the loop that begins now."""
-        return Trained(self._worker.steps_done, self._worker.num_trained)
+        return Trained(self._worker.num_updates, self._worker.num_trained)
 
     def end_loop(self, before: Trained, *, is_sure: bool, then: Callable[[], None]) -> None:
         """A loop has read its data to the end; `then` is called when it is over for all.
@@ -70,7 +70,7 @@ class Passing:
         found = bool(client.passed) and client.worker not in client.passed
         if progress is None:
             return found
-        name = f"others pass/{self._worker.steps_done}/{progress.turns.num_taken(TURN)}"
+        name = f"others pass/{self._worker.num_updates}/{progress.turns.num_taken(TURN)}"
         if found and name not in progress.answers:
             progress.answers.put(name, True)
         return name in progress.answers
@@ -97,7 +97,7 @@ class Passing:
         while client.num_ended < number:
             if worker.look_for_wishes is not None:
                 worker.look_for_wishes()
-            self._policy.pass_on(worker.steps_done)
+            self._policy.pass_on(worker.num_updates)
             worker.num_steps += 1
             num_passes += 1
         client.passed = ()

@@ -3,10 +3,13 @@
 A worker of a durable job may be killed at any moment and is started again alone: its script runs from the top, while
 the servers have its steps, and the other workers do not begin again. Three things must then go on where they were.
 
-Data. Each reader has a place here, by the order in which readers are made. With a push goes where its data was before
-the batch of that push was handed out. In the next life a loop over an epoch that was done yields nothing, and the loop
-of the present one begins with that batch: the script does again what comes after its step, and the step itself is not
-sent. A script that asks where it is, and begins its loops there, gets no empty loops.
+All of it is of one moment: before the batch of the last step that servers know was handed out. In the next life the
+script makes that step again, and what servers have of it is not sent; so it does again what comes after the step.
+
+Data. Each reader has a place here, by the order in which readers are made. In the next life a loop over an epoch that
+was done yields nothing, and the loop of the present one begins with that batch. A script that asks where it is, and
+begins its loops there, gets no empty loops. Data that is the script's own has no place: there the moment is that of the
+first lookup for the step, and the script must ask how many steps lie behind it.
 
 Turns. What all workers do together, such as a barrier, is told apart by counting. A script that runs again leaves out
 what was inside the loops that are empty now, so counts are noted at the end of each epoch, and stored with each push.
@@ -24,6 +27,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fleet.errors import CommunicationError, UsageError
+from fleet.observe.metrics.step_count import StepCount
 from fleet.ps.answers import Answers
 
 
@@ -71,8 +75,8 @@ class Moment:
     parts: dict[str, Any]
     from_places: set[int] = field(default_factory=set)
     """Which readers have given what is trained on since."""
-    num_steps: int = 0
-    """Steps that were made since."""
+    is_used: bool = False
+    """Whether an optimizer has stepped since."""
     number: int = 0
     """Of all moments."""
 
@@ -99,7 +103,7 @@ class Place:
         """The same batches; before each it is noted where the worker is."""
         try:
             while True:
-                if not self._progress.is_ahead and (self.moment is None or self.moment.num_steps):
+                if not self._progress.is_ahead and (self.moment is None or self.moment.is_used):
                     self.moment = self._progress.moment({self.number})
                 try:
                     batch = next(batches)
@@ -142,13 +146,19 @@ class Progress:
         self.turns = Turns()
         self.answers = Answers(folder / "answers")
         self.is_asked = False
-        """Whether the script has asked where it is: then it begins there."""
+        """Whether the script has asked where its data is: then its loops begin there."""
+        self.is_counted = False
+        """Whether the script has asked how many steps lie behind it."""
         self.is_ahead = False
         """Whether batches are read ahead of those that are trained on; `hand_out` tells which those are."""
         self.num_redone = 0
-        """How many of the steps that a former life has made this one makes again, without sending them."""
+        """How many of the updates that a former life has sent this one makes again, without sending them."""
+        self.num_steps = 0
+        """How many steps lay behind the former life when it began the last one that the servers know."""
         self.has_resumed = False
         """Whether a former life has pushed something."""
+        self.begin_again: Callable[[], None] = lambda: None
+        """Called when the script comes to the step that it makes again."""
         self._places: list[Place] = []
         self._trained: set[int] = set()
         self._stored: dict[str, dict[str, Any]] = {}
@@ -157,6 +167,9 @@ class Progress:
         self._passed: set[int] = set()
         self._parts: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
         self._handed: Moment | None = None
+        self._own: Moment | None = None  # of a batch that is no reader's
+        self._present: Moment | None = None  # of the step that is being made
+        self._num_updates = 0  # in that step
         self._num_moments = 0
         self._has_caught_up = True
 
@@ -198,31 +211,50 @@ class Progress:
         """A batch that was read ahead is handed out: where data was before it was read. None: no more are."""
         if data is None:
             self._handed = None
-        elif self._handed is None or self._handed.num_steps:
+        elif self._handed is None or self._handed.is_used:
             self._handed = self.moment(from_places or set(), data)
         else:
             self._handed.from_places |= from_places or set()
 
-    def capture(self) -> bytes:
-        """Where this worker is, for a step that is made now."""
-        self._catch_up()  # if the data is the script's own
-        found = [place.moment for place in self._places if place.moment is not None]
-        found = [self._handed] if self._handed is not None else found
-        # Not those of a loop around the one that trains, or of an iterator that somebody has left half read.
-        least = min((one.num_steps for one in found), default=0)
-        found = [one for one in found if one.num_steps == least]
-        for one in found:
-            one.num_steps += 1
+    def begin_forward(self, count: StepCount) -> None:
+        """Rows are looked up to be trained: if the batch is no reader's, the moment is now."""
+        if count.is_in_loop or self._fresh() or (self._own is not None and not self._own.is_used):
+            return
+        self._go_on_alone()
+        self._own = self.moment(set())
+
+    def capture(self, num_steps: int, *, is_new: bool) -> bytes:
+        """Where this worker was when the present step began, behind `num_steps` others; `is_new`: it begins now."""
+        self._go_on_alone()
+        fresh = self._fresh()
+        if is_new or self._present is None:
+            own = self._own if self._own is not None and not self._own.is_used else None
+            self._present = min(fresh, key=lambda one: one.number) if fresh else own or self.moment(set())
+            self._num_updates = 0
+        for one in fresh:
+            one.is_used = True
             self._trained |= one.from_places
-        first = min(found, key=lambda one: one.number) if found else self.moment(set())
-        data = {name: state for name, state in first.data.items() if int(name) in self._trained}
+        if self._own is not None:
+            self._own.is_used = True
+        self._num_updates += 1
+        data = {name: state for name, state in self._present.data.items() if int(name) in self._trained}
         stored = {
             "data": data | self._stored,
-            "turns": first.turns,
-            "parts": first.parts,
-            "redone": first.num_steps,
+            "turns": self._present.turns,
+            "parts": self._present.parts,
+            "redone": self._num_updates,
+            "step": num_steps,
         }
         return json.dumps(stored, separators=(",", ":")).encode()
+
+    def _fresh(self) -> list[Moment]:
+        """The moments of batches in hand on which no optimizer has stepped yet.
+
+        Not those of a loop around the one that trains, or of an iterator that somebody has left half read.
+        """
+        if self._handed is not None:
+            return [] if self._handed.is_used else [self._handed]
+        return [place.moment for place in self._places if place.moment is not None and not place.moment.is_used]
 
     # What a former life has left.
 
@@ -245,6 +277,7 @@ class Progress:
             stored = json.loads(position)
             self._stored, self._stored_turns = dict(stored["data"]), dict(stored["turns"])
             self._stored_parts, self.num_redone = dict(stored["parts"]), int(stored["redone"])
+            self.num_steps = int(stored["step"])
             self._trained = {int(name) for name in self._stored}
         except (ValueError, KeyError, TypeError) as error:
             raise CommunicationError(
@@ -274,6 +307,15 @@ class Progress:
         del self._stored[str(number)]
         self._catch_up()
 
+    def _go_on_alone(self) -> None:
+        """The script trains on data of its own, which it must have begun behind its former life's steps."""
+        if not (self._has_caught_up or self.is_asked or self.is_counted or self._passed):
+            raise UsageError(
+                f"this worker was started again: {self.num_steps} steps lie behind it, and its script begins to train "
+                "at step 0, without asking; loop over fleet.steps(...) or fleet.data, or begin at fleet.steps_done()"
+            )
+        self._catch_up()
+
     def _catch_up(self) -> None:
         """Go on from where a former life was with all but the data."""
         if self._has_caught_up:
@@ -283,6 +325,7 @@ class Progress:
         for name, (_, restore) in self._parts.items():
             if name in self._stored_parts:
                 restore(self._stored_parts[name])
+        self.begin_again()
 
     def note_end(self, number: int, epoch: int) -> None:
         """An epoch of a reader was read to its end."""

@@ -16,6 +16,7 @@ import torch
 from fleet import _native
 from fleet.errors import NotReadyError, UsageError
 from fleet.observe.metrics.registry import registry
+from fleet.observe.metrics.step_count import StepCount
 from fleet.observe.metrics.steps import steps
 from fleet.ps import meters, traced
 from fleet.ps.ahead import Ahead, begun
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from fleet.ps.hot_tables import HotTables
     from fleet.ps.passing import Passing
     from fleet.ps.progress import Progress
+    from fleet.ps.redo import Redo
     from fleet.ps.wire import Tensor
 
 
@@ -76,10 +78,14 @@ class Worker:
     """The data whose position a `fleet.Checkpoint` of this worker saves, whatever is wrapped around it."""
     progress: Progress | None = field(default=None, init=False)
     """Where this worker is, for its next life; None if it will have none."""
-    steps_done: int = field(default=0, init=False)
-    """How many steps of this worker, of all its lives, are behind its script."""
+    count: StepCount = field(default_factory=StepCount, init=False)
+    """Counts the steps of this worker, of all its lives."""
+    num_updates: int = field(default=0, init=False)
+    """How often an optimizer of this worker has stepped, in all its lives: each time is a push of its own."""
     num_trained: int = field(default=0, init=False)
     """How often rows were looked up to be trained."""
+    redo: Redo | None = field(default=None, init=False)
+    """What lets the next life of this worker make its last step again as it was; None where nobody comes back."""
     passing: Passing | None = field(default=None, init=False)
     """What happens at the end of this worker's batches; None where nobody waits for it then."""
     dense_ahead: DenseAhead | None = field(default=None, init=False)
@@ -94,7 +100,7 @@ class Worker:
     """Gives the model its own forward back, where parts of it are replayed as CUDA graphs."""
 
     def __post_init__(self) -> None:
-        steps.inside = meters.training_s
+        steps.inside, steps.count = meters.training_s, self.count
         registry.remove(meters.read)
         registry.add(meters.read)
         traced.prepare()
@@ -117,6 +123,8 @@ class Worker:
 
     def lookups(self, requests: Sequence[Request], *, with_grad: bool) -> list[Lookup]:
         """Rows for some ids, in one request to each server; those that were prefetched for these ids are used."""
+        if with_grad and self.progress is not None:
+            self.progress.begin_forward(self.count)
         if with_grad and not self.has_optimizer:
             raise NotReadyError(
                 "rows are looked up to be trained, but no optimizer would send their gradients; call "
@@ -138,6 +146,8 @@ class Worker:
         if with_grad:
             self._used += lookups
             self.num_trained += 1
+            if self.redo is not None:
+                self.redo.note(lookups)
         return lookups
 
     def prefetch(self, requests: Sequence[Request]) -> None:
@@ -153,12 +163,13 @@ class Worker:
         """Stop prefetching: no more batches are known ahead."""
         self.policy.expect_no_pull()
 
-    def step(self, lrs: Mapping[int, float], table_lrs: Mapping[int, float]) -> None:
+    def step(self, lrs: Mapping[int, float], table_lrs: Mapping[int, float], optimizer: object = None) -> None:
         """Send the gradients of the lookups since the last step, and of the dense parameters.
 
-        Of the dense groups those of `lrs`, ascending, and of the tables those of `table_lrs`.
+        Of the dense groups those of `lrs`, ascending, and of the tables those of `table_lrs`: what `optimizer` trains.
         """
-        steps.begin_step()
+        is_new = self.count.enter(optimizer)
+        steps.begin_step(is_new=is_new)
         self._forget([one for one in self._ahead if one in self._last_ahead])  # this step makes their rows old
         # From a GPU all gradients are copied first, and waited for once.
         used = [lookup for lookup in self._used if lookup.table in table_lrs]
@@ -195,28 +206,32 @@ class Worker:
         stepped = frozenset(table_lrs)
         gradients = Gradients(self.num_steps, tables, dense, dict(lrs), min(versions, default=0), stepped)
         waiting = [] if self.policy.pulls_ahead else [one.get() for one in self._ahead if not self._is_hot(one.request)]
-        self._send(gradients, [lookup for lookup in waiting if lookup.rows is None])
+        self._send(gradients, [lookup for lookup in waiting if lookup.rows is None], is_new=is_new)
         if hot and self.hot is not None:
             self.hot.apply(hot, table_lrs)
         if self.dense_ahead is not None:
             self.dense_ahead.end_step(lrs)
         self._last_ahead = list(self._ahead)
-        steps.end_step()
+        steps.end_step(is_whole=self.count.is_whole)
         self.client.row_limits.check()
 
-    def _send(self, gradients: Gradients, waiting: Sequence[Lookup]) -> None:
+    def _send(self, gradients: Gradients, waiting: Sequence[Lookup], *, is_new: bool) -> None:
         """Have the gradients of a step sent, unless the servers have them from a former life of this worker."""
         if self.look_for_wishes is not None:
             self.look_for_wishes()
-        gradients.steps = self.steps_done + 1
-        if self.client.position is not None:
-            gradients.position = self.client.position()
-        if gradients.steps > self.client.resumed_steps:
+        gradients.steps = self.num_updates + 1
+        if self.progress is not None:
+            gradients.position = self.progress.capture(self.count.num - 1, is_new=is_new)
+        if self.redo is not None:
+            self.redo.keep(self.count.num, gradients.steps, is_new=is_new)
+        if gradients.steps > self.client.resumed_updates:
             self.policy.step(gradients, waiting)
             self.num_steps += 1
         elif waiting:
             self.policy.pull(waiting)
-        self.steps_done += 1
+        if self.redo is not None:
+            self.redo.end_update(gradients.steps)
+        self.num_updates += 1
 
     def multiply_gradients(self, factor: float, groups: Collection[int], tables: Collection[int]) -> None:
         """Multiply the gradients of some dense groups and of the rows of some tables."""
@@ -310,6 +325,8 @@ class Worker:
             self.hot.close()
         if self.undo_graphs is not None:
             self.undo_graphs()
+        if self.redo is not None:
+            self.redo.close()
 
     def _is_hot(self, request: Request) -> bool:
         """Whether rows are trained where the model is."""

@@ -139,12 +139,21 @@ class ServerCalls(Questions):
         return ServedArrival(lambda: None if self._modules is None else self._modules.client).come
 
     def steps_done(self) -> int:
-        """How many steps this worker has made in all its lives: 0 in a new job.
+        """How many steps lie behind this worker: 0 in a new run.
 
-        In a durable job a worker may be killed and started again alone. A script that counts its steps begins with this
-        number; one that only loops over `fleet.data.shard` need not ask.
+        A step is what is done with one batch, however many optimizers step (docs/glossary.md). Those that a loaded
+        `fleet.Checkpoint` had behind it count, and in a durable job those of the worker's former lives: one that was
+        killed and started again goes on with the step that was under way. A script with data of its own begins with
+        this number; one that only loops over `fleet.data` or `fleet.steps` need not ask.
         """
-        return self._server_job().worker("fleet.steps_done()").steps_done
+        if self._is_collective:
+            from fleet.observe.metrics.steps import steps
+
+            return steps.count.num
+        worker = self._server_job().worker("fleet.steps_done()")
+        if worker.progress is not None:
+            worker.progress.is_counted = True
+        return worker.count.num
 
     def worker_client(self, what: str) -> Client:
         """This worker's connections to the servers; NotReadyError, which names `what` needs them, if there are none."""

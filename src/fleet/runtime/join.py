@@ -18,6 +18,7 @@ from fleet.ps.client import Client
 from fleet.ps.dense_ahead import make_ahead
 from fleet.ps.flat import FlatParameters
 from fleet.ps.hot_tables import HotTables, refuse_hot
+from fleet.ps.inputs import Inputs
 from fleet.ps.kept import KeptTensors
 from fleet.ps.modes import POLICIES, make_push_policy
 from fleet.ps.modes.base import Setup
@@ -25,6 +26,7 @@ from fleet.ps.modes.sync import Sync
 from fleet.ps.optimizer import ServerOptimizer
 from fleet.ps.passing import Passing
 from fleet.ps.placement import place
+from fleet.ps.redo import Redo
 from fleet.ps.service import Service
 from fleet.ps.spec import JobSpec
 from fleet.ps.staging import host_buffer
@@ -105,6 +107,7 @@ def start_worker(
     if is_averaged:  # a step has a collective of all workers, which servers know nothing of
         worker.passing = None
     worker.has_optimizer = bool(optimizers)
+    worker.count.num_optimizers = len(optimizers)
     worker.other_names = found.others
     for module, indexes in found.modules:
         module.bind(worker, indexes)
@@ -114,7 +117,7 @@ def start_worker(
     for optimizer, share in zip(optimizers, each, strict=True):
         optimizer.bind(worker, share)
     if optimizers and job.dense.groups and job.mode == Mode.SYNC and strategy.wire_configs.dense_ahead:
-        worker.dense_ahead = make_ahead(worker.flat, client, lambda: worker.steps_done >= client.resumed_steps)
+        worker.dense_ahead = make_ahead(worker.flat, client, lambda: worker.num_updates >= client.resumed_updates)
     return worker
 
 
@@ -160,7 +163,7 @@ def enter(
                 cache_staleness=configs.cache_staleness,
             )
         )
-        policy.refresh(is_exact=not client.resumed_steps)  # as a former life had them
+        policy.refresh(is_exact=not client.resumed_updates)  # as a former life had them
         worker = Worker(client, policy, flat, device, version if job.mode == Mode.SYNC else 0, kept)
         if isinstance(policy, Sync) and job.num_workers > 1:
             worker.passing = Passing(worker, policy)
@@ -227,12 +230,17 @@ def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: Progr
 def _go_on(worker: Worker, progress: Progress | None) -> None:
     """Begin where a former life of this worker was, if it had one and the servers have steps of it."""
     client = worker.client
-    worker.progress, worker.steps_done = progress, client.resumed_steps
+    worker.progress, worker.num_updates = progress, client.resumed_updates
     if progress is not None:
         progress.check_run(client.run)
         progress.resume(client.resumed_position)
-        worker.steps_done -= progress.num_redone
-        client.position = progress.capture
+        worker.num_updates -= progress.num_redone
+        worker.count.num = progress.num_steps
+        inputs = Inputs.of(client.worker) if client.job.mode == Mode.SYNC else None
+        if inputs is not None:
+            first, last = worker.num_updates + 1, client.resumed_updates
+            worker.redo = Redo(inputs, worker.flat, worker.policy, first, last)
+            progress.begin_again = worker.redo.begin
 
 
 def _flat(found: Declared, job: JobSpec) -> FlatParameters | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from fleet.observe.metrics.registry import Histogram, Sample
+from fleet.observe.metrics.step_count import StepCount
 from fleet.observe.tracing import profiler
 from fleet.observe.tracing.tracer import tracer
 
@@ -26,6 +27,8 @@ class Steps:
     def __init__(self, clock: Callable[[], float] = time.perf_counter, wall: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._wall = wall
+        self.count = StepCount()
+        """Says which calls of `optimizer.step()` make one step; of a job with servers, its worker's."""
         self.num_steps = 0
         self.num_samples = 0
         self.inside: Callable[[], float] = lambda: 0.0
@@ -33,6 +36,7 @@ class Steps:
         self._says_samples = False
         self._seconds = dict.fromkeys(("data", "forward", "backward", "optimizer"), 0.0)
         self._lengths = Histogram(STEP_BOUNDS)
+        self._is_new, self._is_open = True, False  # whether this optimizer begins a step; whether others may step in it
         self._last_at: float | None = None
         self._last_wall = 0.0
         self._began: tuple[float, float] | None = None
@@ -41,9 +45,12 @@ class Steps:
         """Of the part that torch.profiler sees now."""
 
     def data(self, batches: Iterator[T]) -> Iterator[T]:
-        """The same batches; the time that each takes to come is counted."""
+        """The same batches; the time that each takes to come is counted, and with each may begin a step."""
+        count = self.count
+        loop = count.open_loop()
         try:
             while True:
+                self._close_step()
                 began, mark = self._clock(), profiler.begin("data")
                 try:
                     batch = next(batches)
@@ -55,8 +62,10 @@ class Steps:
                     profiler.end(mark)
                     if tracer.is_on:
                         tracer.add("data", began, now)
+                count.hand_out(loop)
                 yield batch
         finally:
+            count.close_loop(loop)
             if (close := getattr(batches, "close", None)) is not None:
                 close()
 
@@ -75,27 +84,38 @@ class Steps:
             self._began = None
             self._next_mark("backward")
 
-    def begin_step(self) -> None:
-        """The optimizer steps."""
+    def begin_step(self, *, is_new: bool = True) -> None:
+        """An optimizer steps; `is_new`: a step begins with it."""
+        self._is_new = is_new
+        if is_new:
+            self._close_step()
         self._began = self._clock(), self.inside()
         if self._forward_end is not None:
             self._add("backward", self._forward_end, self._began)
             self._forward_end = None
         self._next_mark("optimizer")
 
-    def end_step(self) -> None:
-        """It has."""
+    def end_step(self, *, is_whole: bool = True) -> None:
+        """It has; `is_whole`: no other optimizer will step in this step."""
         now = self._clock()
         if self._began is not None:
             self._add("optimizer", self._began, (now, self.inside()))
             self._began = None
-        if self._last_at is not None:
-            self._lengths.add(now - self._last_at)
-        self._last_at, self._last_wall = now, self._wall()
-        self.num_steps += 1
+        if self._is_new:
+            if self._last_at is not None:
+                self._lengths.add(now - self._last_at)
+            self._last_at = now
+            self.num_steps += 1
+        self._last_wall, self._is_open = self._wall(), True
         self._next_mark(None)
-        if tracer.is_armed:
+        if is_whole:
+            self._close_step()
+
+    def _close_step(self) -> None:
+        """No optimizer steps in the present step any more."""
+        if self._is_open and tracer.is_armed:
             tracer.after_step(self.num_steps)
+        self._is_open = False
 
     def say_samples(self, number: int) -> None:
         """The script itself counts samples; from now on it alone does."""

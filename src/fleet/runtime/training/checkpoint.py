@@ -81,7 +81,7 @@ class Checkpoint:
         self._saving: Saving | None = None
         self._step = 0
         if resume:
-            self.load()
+            self._load(None, best=False)
 
     @property
     def folder(self) -> str:
@@ -92,9 +92,11 @@ class Checkpoint:
     def step(self) -> int:
         """The step that was loaded or saved last; 0 before the first.
 
-        In a worker of a durable job that was started again alone, the step at which it goes on.
+        In a worker of a durable job that was started again alone, the step at which it goes on: `fleet.steps_done()`.
         """
-        self._run.asked()
+        former = self._run.asked()
+        if former is not None:
+            self._step = former
         return self._step
 
     @property
@@ -108,8 +110,10 @@ class Checkpoint:
     def save(self, step: int, metric: float | None = None) -> None:
         """Copy the state, then write it in the background; the save before it is waited for first.
 
-        What `step` counts is up to you: `load` gives it back. `metric` says how good it is; worker 0's counts.
-        CheckpointError if the save before this one failed.
+        `step` is how many steps are done, as `fleet.steps_done()` counts them. `load` gives it back, so it may count
+        epochs or samples as well; but a worker of a durable job that was started again knows where it is in steps and
+        epochs only. `metric` says how good the step is; worker 0's counts. CheckpointError if the save before this one
+        failed.
         """
         if type(step) is not int or not 0 <= step < 10**18:
             raise UsageError(f"save takes the number of steps done, got {step!r}")
@@ -189,11 +193,14 @@ class Checkpoint:
             raise UsageError(f"load({step!r}, best=True): give a step or best=True, not both")
         self._run.refuse_left("checkpoint.load()")
         self.wait()
-        if (passed := self._run.passed_load()) is not None:
-            step = max(passed, self._run.steps_done)  # a script that has never saved has told no step
-            _tell(f"this worker was started again and goes on at step {step}, with the servers as they are")
-            self._step = passed
-            return passed
+        self._load(step, best=best)
+        return self.step
+
+    def _load(self, step: int | None, *, best: bool) -> None:
+        """Restore what is asked for, unless this worker goes on where a former life was."""
+        if (done := self._run.passed_load()) is not None:
+            _tell(f"this worker was started again and goes on at step {done}, with the servers as they are")
+            return
         workers = self._run.workers
         chosen = together(workers, lambda: self._choose(step, best) if workers.rank == 0 else None)
         chosen = json.loads(workers.gather_bytes(json.dumps(chosen).encode())[0])
@@ -205,8 +212,9 @@ class Checkpoint:
             if workers.rank == 0:
                 _tell(f"going on from {source.where}")
         self._step = int(chosen or 0)
+        if chosen is not None:
+            self._run.set_steps(self._step)
         self._run.mark(self._step)
-        return self._step
 
     def _choose(self, step: int | None, best: bool) -> int | None:
         found = self._steps.complete()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,52 @@ def derive(torch_state: torch.Tensor, worker: int, device: torch.device) -> None
     np.random.seed(seed % 2**32)
     if device.type == "cuda":
         torch.cuda.manual_seed(seed)
+
+
+class Changes:
+    """The streams that were drawn from since this was made, as JSON that is small enough to go with every push.
+
+    The next life of a worker comes to the place where this was made with streams of its own; those that its former life
+    has not drawn from stay as they are.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._first = self._streams()
+
+    def _streams(self) -> dict[str, Any]:
+        name, *numbers = np.random.get_state()
+        found: dict[str, Any] = {"torch": _text_of(torch.get_rng_state()), "python": random.getstate()}
+        if name == "MT19937":
+            found["numpy"] = [name, np.asarray(numbers[0]).tolist(), *numbers[1:]]
+        if self._device.type == "cuda":
+            found["cuda"] = _text_of(torch.cuda.get_rng_state(self._device))
+        return found
+
+    def changed(self) -> dict[str, Any]:
+        """The state of each stream that has moved."""
+        return {name: state for name, state in self._streams().items() if state != self._first.get(name)}
+
+    def restore(self, changed: Mapping[str, Any]) -> None:
+        """Take those streams to where they were."""
+        if "torch" in changed:
+            torch.set_rng_state(_tensor_of(changed["torch"]))
+        if "python" in changed:
+            version, words, gauss = changed["python"]
+            random.setstate((version, tuple(words), gauss))
+        if "numpy" in changed:
+            name, words, *numbers = changed["numpy"]
+            np.random.set_state((name, np.array(words, np.uint32), *numbers))
+        if "cuda" in changed and self._device.type == "cuda":
+            torch.cuda.set_rng_state(_tensor_of(changed["cuda"]), self._device)
+
+
+def _text_of(state: torch.Tensor) -> str:
+    return base64.b64encode(state.numpy().tobytes()).decode()
+
+
+def _tensor_of(text: str) -> torch.Tensor:
+    return torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.uint8)
 
 
 def _seed(state: torch.Tensor, worker: int) -> int:

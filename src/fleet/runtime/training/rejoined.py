@@ -1,7 +1,9 @@
 """What a run beside servers stores with every push of a durable job, so that a worker that is started again goes on.
 
-The servers are ahead of every checkpoint then, and nothing is loaded into them. What the worker itself had comes back
-when its loop over the data goes on: schedulers, extras that are a few numbers, settings of the optimizers, the step.
+The servers are ahead of every checkpoint then, and nothing is loaded into them. What the worker itself had is of the
+moment in which its data goes on: schedulers, extras that are a few numbers, settings of the optimizers, random numbers,
+the step. It comes back when the `fleet.Checkpoint` is made, so that the script sees it at once, and again when the loop
+over the data goes on: until then the script may have drawn numbers, or stepped a scheduler for epochs that are done.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fleet.errors import FleetError
+from fleet.errors import FleetError, UsageError
 from fleet.runtime.server_writes import WAS_STARTED_AGAIN
 from fleet.runtime.training.objects import Stateful
+from fleet.runtime.training.random_states import Changes
 from fleet.runtime.training.trees import decode, encode
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ log = logging.getLogger(__name__)
 
 # An object whose state takes more is not stored with every push.
 MAX_CHARS = 4096
+REMEDY = "let save() count steps, as fleet.steps_done() does, or epochs of data=, and keep other counts in extras="
 
 
 class _NoTensorsError(Exception):
@@ -34,19 +38,43 @@ class _NoTensorsError(Exception):
 
 
 class Rejoined:
-    """The small state of a run, as `Progress` keeps it. `marks` says which step the run was at when."""
+    """The small state of a run, as `Progress` keeps it."""
 
     def __init__(self, name: str, parts: ServedParts, workers: Gathering, progress: Progress) -> None:
         self._name = name
         self._parts = parts
         self._workers = workers
         self._progress = progress
-        self._marks: list[list[int]] = [[0, parts.worker.steps_done]]
+        self._random = Changes(parts.worker.device)
+        self._known = [0, 0, 0]  # at the last save or load: the script's count, ours, and epochs that were done
+        self._was_told = False  # whether the script asked for the step of the former life
+        self._warned: set[str] = set()
         self._stored: Mapping[str, Any] | None = progress.add_part(name, self._state, self._restore)
+        if self._stored is not None:
+            self._take_up(self._stored)
 
     def mark(self, step: int) -> None:
         """The run has come to a step, by the script's count."""
-        self._marks = [*self._marks[-1:], [step, self._parts.worker.steps_done]]
+        self._known = self._now(step)
+
+    def check(self, step: int) -> None:
+        """A script that counts something else is warned; UsageError if it was told where to go on, and did not."""
+        now = self._now(step)
+        if step in now[1:] or "step" in self._warned:
+            return
+        self._warned.add("step")
+        text = f"save({step}) comes after {now[1]} steps, by Fleet's count of what is done with one batch"
+        if self._was_told:
+            raise UsageError(f"{text}, and this worker was started again: its script has lost its place; {REMEDY}")
+        log.warning("%s: if this worker is killed, its next life cannot tell where the script was; %s", text, REMEDY)
+
+    def _now(self, step: int) -> list[int]:
+        return [step, self._parts.worker.count.num, self._epoch()]
+
+    def _epoch(self) -> int:
+        """How many epochs of the data are done."""
+        epoch = getattr(self._parts.objects.data, "epoch", None)
+        return epoch if isinstance(epoch, int) else -1
 
     def is_past(self, what: str) -> bool:
         """Take a turn at something; whether a former life had done so before its last push."""
@@ -57,41 +85,61 @@ class Rejoined:
         """How many turns there were."""
         return self._progress.turns.num_taken(f"{self._name}/{what}")
 
-    def asked(self) -> None:
-        """The script wants to know its step, and will go on from there."""
-        if self._stored is not None:
-            self._progress.is_asked = True
+    def asked(self) -> int | None:
+        """The script wants to know its step, and goes on from there: that of the former life, or None without one.
 
-    def step(self) -> int:
-        """The step, by the script's count, at which the former life of this worker was."""
-        marks = self._marks if self._stored is None else self._stored["marks"]
-        last, at = marks[-1]
-        if len(marks) < 2:
-            return int(last)
-        # A script that counts steps, or samples, has counted as many for each step that was made; one that counts
-        # epochs has not come to the next.
-        each, rest = divmod(last - marks[0][0], max(1, at - marks[0][1]))
-        return int(last) if rest or each < 1 else int(last + each * (self._parts.worker.steps_done - at))
+        UsageError if nobody knows it: if what the script has counted is neither steps nor epochs.
+        """
+        if self._stored is None:
+            return None
+        self._progress.is_asked = self._was_told = True
+        step, count, epochs = self._known
+        if step not in (count, epochs):
+            raise UsageError(
+                f"this worker was started again behind {self._progress.num_steps} steps, and nobody knows where that "
+                f"is by the count of its script, which called save({step}) after {count} steps; {REMEDY}"
+            )
+        return self._progress.num_steps if step == count else self._epoch()
 
     def _objects(self) -> Iterator[tuple[str, Stateful]]:
         yield from ((f"scheduler {number}", one) for number, one in enumerate(self._parts.objects.schedulers))
         yield from ((f"extras[{name!r}]", one) for name, one in self._parts.objects.extras.items())
 
     def _state(self) -> dict[str, Any]:
-        objects = {name: state for name, one in self._objects() if (state := _small(one, name)) is not None}
+        objects: dict[str, Any] = {}
+        for name, one in self._objects():
+            if (state := _small(one, name)) is not None:
+                objects[name] = state
+            elif name not in self._warned:
+                self._warned.add(name)
+                log.warning(
+                    "%s has tensors, or more than %d characters to say: it is in checkpoints only, and begins anew if "
+                    "this worker is killed and started again",
+                    name,
+                    MAX_CHARS,
+                )
         settings = [[_numbers(group) for group in one.inner.param_groups] for one in self._parts.optimizers]
-        return {"marks": self._marks, "objects": objects, "settings": settings}
+        return {
+            "known": self._known,
+            "objects": objects,
+            "settings": settings,
+            "random": self._random.changed(),
+        }
 
-    def _restore(self, stored: Mapping[str, Any]) -> None:
-        self._marks = [list(mark) for mark in stored["marks"]]
+    def _take_up(self, stored: Mapping[str, Any]) -> None:
+        """Give all of them the state that they had."""
+        self._known = list(stored["known"])
         for name, one in self._objects():
             if name in stored["objects"]:
                 one.load_state_dict(decode(stored["objects"][name], _no_tensor, name))
-            else:
-                log.warning("%s has a state that is not stored with every push: it begins anew", name)
         for optimizer, groups in zip(self._parts.optimizers, stored["settings"], strict=True):
             for group, settings in zip(optimizer.inner.param_groups, groups, strict=True):
                 group.update(settings)
+        self._random.restore(stored["random"])
+
+    def _restore(self, stored: Mapping[str, Any]) -> None:
+        """The script has come to where the former life was; what it has done since it began may have changed them."""
+        self._take_up(stored)
         self._end_save()
         self._stored = None
 

@@ -16,6 +16,7 @@ from fleet.checkpoint import Contents, StepFolders, TrainingManifest
 from fleet.collective.agree import world
 from fleet.collective.model import DistributedModel
 from fleet.errors import UsageError
+from fleet.observe.metrics.steps import steps
 from fleet.runtime.training.objects import RunObjects, Workers
 from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.restore import Restore
@@ -65,19 +66,19 @@ class Run(ABC):
         return self._num_saves - 1
 
     def passed_load(self) -> int | None:
-        """The step to go on at if a former life of this worker has loaded, and trained since; None: load."""
+        """How many steps are done, if a former life of this worker has loaded here and trained since; None: load."""
         return None
 
-    @property
-    def steps_done(self) -> int:
-        """How many steps former lives of this worker have made."""
-        return 0
+    @abstractmethod
+    def set_steps(self, step: int) -> None:
+        """What was loaded is the state after so many steps: `fleet.steps_done()` counts on from there."""
 
     def mark(self, step: int) -> None:  # noqa: B027 - most have one life only
         """Note the step that was loaded or saved."""
 
-    def asked(self) -> None:  # noqa: B027 - most have one life only
-        """The script wants to know the step it goes on at."""
+    def asked(self) -> int | None:
+        """The script wants to know its step: where its former life was, or None if it had none."""
+        return None
 
     def before_end(self, finish: Callable[[], None]) -> None:  # noqa: B027 - most have nothing that ends earlier
         """Have `finish` called before what the run needs to write goes, if that is before the script ends."""
@@ -141,3 +142,6 @@ class CollectiveRun(Run):
 
     def restore(self, source: CheckpointSource) -> None:
         Restore(self._parts, source).run(self.workers)
+
+    def set_steps(self, step: int) -> None:
+        steps.count.num = step

@@ -94,6 +94,7 @@ class ServedRun(Run):
             return super().next_save(step)
         if self._former.is_past("save"):
             return None
+        self._former.check(step)
         number = self._former.num_taken("save") - 1
         begin, outcome = f"save/{number}/begin", f"save/{number}/outcome"
         if self.workers.is_told(outcome, [0]):
@@ -105,19 +106,17 @@ class ServedRun(Run):
         return number
 
     def passed_load(self) -> int | None:
-        return self._former.step() if self._former is not None and self._former.is_past("load") else None
+        return self._worker.count.num if self._former is not None and self._former.is_past("load") else None
 
-    @property
-    def steps_done(self) -> int:
-        return self._worker.steps_done
+    def set_steps(self, step: int) -> None:
+        self._worker.count.num = step
 
     def mark(self, step: int) -> None:
         if self._former is not None:
             self._former.mark(step)
 
-    def asked(self) -> None:
-        if self._former is not None:
-            self._former.asked()
+    def asked(self) -> int | None:
+        return None if self._former is None else self._former.asked()
 
     def before_end(self, finish: Callable[[], None]) -> None:
         self._job.before_leaving.append(finish)

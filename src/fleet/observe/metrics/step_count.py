@@ -1,0 +1,65 @@
+"""What a step is, for all of Fleet: what a script does with one batch, however many optimizers step in it.
+
+In a loop over `fleet.data` or `fleet.steps` a step is over when the loop hands out its next batch. Batches whose
+gradients are accumulated make one step together, for a step begins when an optimizer steps. In any other loop a step is
+over when an optimizer steps that has stepped in it already: several optimizers that step once a batch each, as those
+of a generator and its discriminator, make one step of it.
+"""
+
+from __future__ import annotations
+
+
+class StepCount:
+    """Counts the steps of one worker. Used from the thread that trains."""
+
+    def __init__(self) -> None:
+        self.num = 0
+        """How many steps have begun: those behind the script, and from its first optimizer on the present one."""
+        self.num_optimizers = 1
+        """How many optimizers the job has."""
+        self._stepped: set[int] = set()
+        self._loop: int | None = None  # whose batch the step began with
+        self._num_loops = 0
+        self._open: set[int] = set()
+        self._fresh: set[int] = set()  # loops that have handed out a batch since the step began
+
+    def open_loop(self) -> int:
+        """A loop over data begins; the number it has from now on."""
+        self._num_loops += 1
+        self._open.add(self._num_loops)
+        return self._num_loops
+
+    def hand_out(self, loop: int) -> None:
+        """A loop hands out a batch."""
+        self._fresh.add(loop)
+
+    def close_loop(self, loop: int) -> None:
+        """A loop is over, or was left."""
+        self._open.discard(loop)
+        self._fresh.discard(loop)
+
+    def enter(self, optimizer: object) -> bool:
+        """An optimizer steps; whether a new step begins with it."""
+        is_again = id(optimizer) in self._stepped
+        if self._loop is None:
+            is_new = not self._stepped or is_again or bool(self._fresh)
+        else:
+            is_over = self._loop in self._fresh or self._loop not in self._open
+            is_new = is_over or (is_again and bool(self._fresh))
+        if is_new:
+            self.num += 1
+            self._stepped.clear()
+            self._loop = max(self._fresh, default=None)  # of loops inside each other, the inner one
+        self._fresh.clear()
+        self._stepped.add(id(optimizer))
+        return is_new
+
+    @property
+    def is_in_loop(self) -> bool:
+        """Whether the present step began with a batch of a loop over data that goes on."""
+        return self._loop in self._open
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every optimizer of the job has stepped in the present step."""
+        return len(self._stepped) >= self.num_optimizers

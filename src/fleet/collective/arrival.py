@@ -7,7 +7,6 @@ aborts over its size, or everybody waits. So each worker says first, in the job'
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 
 # How often one who waits looks for a reason to give up.
 _LOOK_S = 0.5
+# How long it waits between two questions whether all are there.
+_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.02
 
 
 class Arrival:
@@ -58,10 +59,14 @@ class Arrival:
         self._number += 1
 
     def _are_there(self, keys: Sequence[str], watch: StallWatch | None) -> bool:
+        """Whether all are there, or come soon; asked again and again, for a wait that the store ends is printed."""
+        pause_s, until = _PAUSE_S, time.monotonic() + _LOOK_S
         try:
-            self._store.wait(list(keys), timedelta(seconds=_LOOK_S))
-        except dist.DistStoreError:
-            return False
+            while not self._store.check(list(keys)):
+                if time.monotonic() > until:
+                    return False
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         except RuntimeError:  # the store has gone, and worker 0 with it
             if watch is None or 0 not in watch.left():
                 raise

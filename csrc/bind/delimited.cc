@@ -22,13 +22,14 @@ nb::object matrix(Array<T> array, std::size_t rows, std::size_t width) {
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<2>>(data, {rows, width}, owner));
 }
 
-nb::object list(std::vector<std::int64_t> values) {
-  auto kept = std::make_unique<std::vector<std::int64_t>>(std::move(values));
-  std::int64_t* const data = kept->data();
+template <class T>
+nb::object list(std::vector<T> values) {
+  auto kept = std::make_unique<std::vector<T>>(std::move(values));
+  T* const data = kept->data();
   const std::size_t size = kept->size();
-  const nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
+  const nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   kept.release();
-  return nb::cast(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>(data, {size}, owner));
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner));
 }
 
 AnyArray as_text(nb::handle text) {
@@ -43,24 +44,37 @@ const char* chars(const AnyArray& array) { return static_cast<const char*>(array
 class DelimitedText {
  public:
   DelimitedText(std::size_t num_columns, const std::string& delimiter, bool has_quotes)
-      : plan_{num_columns, one_byte(delimiter, "delimiter"), has_quotes, {}} {
+      : plan_{num_columns, one_byte(delimiter, "delimiter"), has_quotes, {}, {}, false} {
     if (plan_.delimiter == '\n' || plan_.delimiter == '\r' || (has_quotes && plan_.delimiter == '"')) {
       value_error("delimiter must not be an end of a line or a quote");
     }
   }
 
-  void add_label(std::size_t column, const std::string& name) { add(Reading::Kind::kLabel, column, name); }
-  void add_weight(std::size_t column, const std::string& name) { add(Reading::Kind::kWeight, column, name); }
+  void add_label(std::size_t column, const std::string& name) {
+    add(Reading::Kind::kLabel, column, name).rounds = false;
+  }
+  void add_weight(std::size_t column, const std::string& name) {
+    add(Reading::Kind::kWeight, column, name).rounds = false;
+  }
+  void add_text(std::size_t column, const std::string& name) { add(Reading::Kind::kText, column, name); }
+  void add_gap(const std::string& text) { plan_.gaps.push_back(text); }
+  void keep_begins() { plan_.has_begins = true; }
 
-  void add_number(std::size_t column, const std::string& name, bool log, float missing) {
+  void add_double(std::size_t column, const std::string& name, double missing) {
+    add(Reading::Kind::kDouble, column, name).missing = missing;
+  }
+
+  void add_number(std::size_t column, const std::string& name, bool log, double missing, bool rounds) {
     Reading& reading = add(Reading::Kind::kNumber, column, name);
     reading.has_log = log;
     reading.missing = missing;
+    reading.rounds = rounds;
   }
 
   void add_id(std::size_t column, const std::string& name, const std::string& kind, std::uint64_t seed,
-              std::vector<double> bounds, std::int64_t gap) {
+              std::vector<double> bounds, std::int64_t gap, bool has_gap) {
     IdRule rule = id_rule(kind, seed, std::move(bounds), gap);
+    rule.has_gap = has_gap;
     add(Reading::Kind::kId, column, name).id = std::move(rule);
   }
 
@@ -83,8 +97,8 @@ class DelimitedText {
       made = parse_delimited(chars(array), array.size(), plan_);
     }
     const std::size_t rows = made.num_records;
-    nb::list bags, bad;
-    std::size_t widths[4] = {};
+    nb::list bags, bad, texts;
+    std::size_t widths[7] = {};
     for (const Reading& reading : plan_.readings) {
       if (reading.kind != Reading::Kind::kBag) {
         ++widths[static_cast<std::size_t>(reading.kind)];
@@ -97,12 +111,16 @@ class DelimitedText {
         bags.append(nb::make_tuple(list(std::move(bag.values)), list(std::move(bag.offsets))));
       }
     }
+    for (TextColumn& one : made.texts)
+      texts.append(nb::make_tuple(list(std::move(one.bytes)), list(std::move(one.offsets))));
     for (const BadLine& one : made.bad) bad.append(nb::make_tuple(one.line, one.begin, one.what));
     const auto width = [&](Reading::Kind kind) { return widths[static_cast<std::size_t>(kind)]; };
     return nb::make_tuple(made.num_lines, rows, matrix(std::move(made.labels), rows, width(Reading::Kind::kLabel)),
                           matrix(std::move(made.numbers), rows, width(Reading::Kind::kNumber)),
                           matrix(std::move(made.ids), rows, width(Reading::Kind::kId)),
-                          matrix(std::move(made.weights), rows, width(Reading::Kind::kWeight)), bags, bad);
+                          matrix(std::move(made.weights), rows, width(Reading::Kind::kWeight)), bags, bad,
+                          matrix(std::move(made.doubles), rows, width(Reading::Kind::kDouble)), texts,
+                          list(std::move(made.begins)));
   }
 
  private:
@@ -116,7 +134,7 @@ class DelimitedText {
     for (std::size_t i = 1; i < bounds.size(); ++i) {
       if (!(bounds[i - 1] < bounds[i])) value_error("bounds must ascend");
     }
-    return {static_cast<IdKind>(kind[0]), seed, std::move(bounds), gap};
+    return {static_cast<IdKind>(kind[0]), seed, std::move(bounds), gap, true};
   }
 
   Reading& add(Reading::Kind kind, std::size_t column, const std::string& name) {
@@ -194,10 +212,14 @@ void add_delimited(nb::module_& m) {
            nb::arg("quotes"))
       .def("add_label", &DelimitedText::add_label, nb::arg("column"), nb::arg("name"))
       .def("add_weight", &DelimitedText::add_weight, nb::arg("column"), nb::arg("name"))
+      .def("add_text", &DelimitedText::add_text, nb::arg("column"), nb::arg("name"))
+      .def("add_double", &DelimitedText::add_double, nb::arg("column"), nb::arg("name"), nb::arg("missing"))
+      .def("add_gap", &DelimitedText::add_gap, nb::arg("text"))
+      .def("keep_begins", &DelimitedText::keep_begins)
       .def("add_number", &DelimitedText::add_number, nb::arg("column"), nb::arg("name"), nb::arg("log"),
-           nb::arg("missing"))
+           nb::arg("missing"), nb::arg("rounds") = true)
       .def("add_id", &DelimitedText::add_id, nb::arg("column"), nb::arg("name"), nb::arg("kind"), nb::arg("seed"),
-           nb::arg("bounds"), nb::arg("gap"))
+           nb::arg("bounds"), nb::arg("gap"), nb::arg("has_gap") = true)
       .def("add_bag", &DelimitedText::add_bag, nb::arg("column"), nb::arg("name"), nb::arg("kind"), nb::arg("seed"),
            nb::arg("bounds"), nb::arg("gap"), nb::arg("separator"), nb::arg("length"))
       .def("parse", &DelimitedText::parse, nb::arg("text").none(), "The lines as columns.");

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 
 #include "data/field.h"
 #include "data/lines.h"
 #include "data/quoted.h"
+#include "data/rounding.h"
 #include "data/rows.h"
 
 namespace fleet::data {
@@ -16,6 +18,7 @@ namespace {
 using Kind = Reading::Kind;
 
 constexpr std::size_t kMostDescribed = 8;
+constexpr char kRemedy[] = "declare it with dtype='float64' or 'int64', or 'float32' to have it rounded";
 
 // Ids of the parts between bounds: the hash of the part's place, as text.
 std::vector<std::int64_t> part_ids(const IdRule& rule) {
@@ -25,7 +28,6 @@ std::vector<std::int64_t> part_ids(const IdRule& rule) {
   return ids;
 }
 
-// A reading and where it writes.
 struct Step {
   const Reading* reading;
   std::size_t place;  // among the readings of its kind
@@ -51,6 +53,7 @@ class Parser {
           bag.offsets.push_back(0);
         }
       }
+      if (reading.kind == Kind::kText) made_.texts.emplace_back().offsets.push_back(0);
     }
     // In the order of the columns: a line's memory is walked through once, and its first bad field is the one told of.
     std::stable_sort(steps_.begin(), steps_.end(),
@@ -59,6 +62,7 @@ class Parser {
     made_.numbers = Array<float>(most * count(Kind::kNumber));
     made_.weights = Array<float>(most * count(Kind::kWeight));
     made_.ids = Array<std::int64_t>(most * count(Kind::kId));
+    made_.doubles = Array<double>(most * count(Kind::kDouble));
   }
 
   Delimited run() {
@@ -94,8 +98,15 @@ class Parser {
         bag.offsets.resize(made_.num_records + 1);
         bag.values.resize(static_cast<std::size_t>(bag.offsets.back()));
       }
+      for (TextColumn& text : made_.texts) {
+        text.offsets.resize(made_.num_records + 1);
+        text.bytes.resize(static_cast<std::size_t>(text.offsets.back()));
+      }
       std::fill(failed_.begin(), failed_.end(), 0);
       for (std::size_t step = 0; step < steps_.size(); ++step) read(step);
+    }
+    for (std::size_t row = 0; plan_.has_begins && row < rows_.size(); ++row) {
+      made_.begins.push_back(rows_.line(row).first - text_);
     }
     made_.num_records += rows_.size();
     rows_.clear();
@@ -108,9 +119,19 @@ class Parser {
     num_described_ = 0;
   }
 
+  // A field with a text that is a gap is as empty as one of none.
+  Field without_named_gap(Field field) const { return is_named_gap(field) ? Field{field.first, field.first} : field; }
+  bool is_named_gap(Field field) const { return is_one_of(field, plan_.gaps); }
+
   // `read_field(row, field)` for every row; a row for which it is false has failed.
   template <class ReadField>
   void each(std::size_t step, ReadField read_field) {
+    if (plan_.gaps.empty()) return each_found(step, read_field);
+    each_found(step, [&](std::size_t row, Field field) { return read_field(row, without_named_gap(field)); });
+  }
+
+  template <class ReadField>
+  void each_found(std::size_t step, const ReadField& read_field) {
     const std::size_t column = steps_[step].reading->column, size = rows_.size();
     for (std::size_t row = 0; row < size; ++row) {
       if (read_field(row, rows_.field(row, column))) continue;
@@ -122,31 +143,34 @@ class Parser {
   void read(std::size_t step) {
     const Reading& reading = *steps_[step].reading;
     switch (reading.kind) {
-      case Kind::kLabel: return read_floats(step, made_.labels, [](Field, float&) { return false; });
-      case Kind::kWeight: return read_floats(step, made_.weights, [](Field, float&) { return false; });
+      case Kind::kLabel: return read_floats(step, made_.labels, [](float&) { return false; });
+      case Kind::kWeight: return read_floats(step, made_.weights, [](float&) { return false; });
       case Kind::kNumber: return read_numbers(step, reading);
       case Kind::kId: return read_ids(step, reading);
       case Kind::kBag: return read_bags(step, reading);
+      case Kind::kDouble: return read_doubles(step, reading);
+      case Kind::kText: return read_texts(step);
     }
   }
 
   template <class Gap>
   void read_floats(std::size_t step, Array<float>& matrix, Gap gap) {
     const std::size_t width = count(steps_[step].reading->kind);
+    const bool rounds = steps_[step].reading->rounds;
     float* const out = matrix.data() + made_.num_records * width + steps_[step].place;
     each(step, [=](std::size_t row, Field field) {
       float& value = out[row * width];
-      if (field.is_gap()) return gap(field, value);
+      if (field.is_gap()) return gap(value);
       double wide = 0;
       const bool is_read = read_number(field, wide) == Number::kOk;
       value = static_cast<float>(wide);
-      return is_read && std::isfinite(value);
+      return is_read && std::isfinite(value) && (rounds || keeps_whole(wide, value));
     });
   }
 
   void read_numbers(std::size_t step, const Reading& reading) {
-    const float missing = reading.missing;
-    const auto gap = [missing](Field, float& value) {
+    const auto missing = static_cast<float>(reading.missing);
+    const auto gap = [missing](float& value) {
       value = missing;
       return true;
     };
@@ -162,11 +186,31 @@ class Parser {
         value = log.of_integer(size, is_negative);
         return true;
       }
-      if (field.is_gap()) return gap(field, value);
+      if (field.is_gap()) return gap(value);
       double wide = 0;
       const bool is_read = read_number(field, wide) == Number::kOk;
       value = Logarithm::of(wide);
       return is_read;
+    });
+  }
+
+  void read_doubles(std::size_t step, const Reading& reading) {
+    const std::size_t width = count(Kind::kDouble);
+    double* const out = made_.doubles.data() + made_.num_records * width + steps_[step].place;
+    each(step, [=, &reading](std::size_t row, Field field) {
+      double& value = out[row * width];
+      value = reading.missing;
+      return field.is_gap() || (read_number(field, value) == Number::kOk && is_exact(field, value));
+    });
+  }
+
+  void read_texts(std::size_t step) {
+    TextColumn& text = made_.texts[steps_[step].place];
+    each(step, [&](std::size_t, Field field) {
+      text.bytes.insert(text.bytes.end(), field.first, field.last);
+      text.bytes.push_back('\n');
+      text.offsets.push_back(static_cast<std::int64_t>(text.bytes.size()));
+      return true;
     });
   }
 
@@ -183,7 +227,7 @@ class Parser {
     each(step, [&](std::size_t row, Field field) {
       if (!field.is_gap()) return read_id(steps_[step], field, out[row * width]);
       out[row * width] = reading.id.gap;
-      return true;
+      return reading.id.has_gap;
     });
   }
 
@@ -230,10 +274,10 @@ class Parser {
   }
 
   // The values of a field; gaps among them are none.
-  static bool read_items(const Step& step, Field field, std::vector<std::int64_t>& values) {
+  bool read_items(const Step& step, Field field, std::vector<std::int64_t>& values) const {
     bool is_read = true;
     for (Field item{}; next_item(*step.reading, field, item);) {
-      if (item.is_gap()) continue;
+      if (item.is_gap() || is_named_gap(item)) continue;
       values.push_back(0);
       is_read = read_id(step, item, values.back()) && is_read;
     }
@@ -248,25 +292,29 @@ class Parser {
                              : reading.kind == Kind::kWeight ? "weight"
                                                              : "column";
     const std::string name = role + " '" + reading.name + "'";
-    const Field whole = rows_.field(row, reading.column);
-    if (whole.is_gap()) return name + " is empty";
-    const Field field = reading.kind == Kind::kBag ? wrong_item(step, whole) : whole;
+    const Field whole = without_named_gap(rows_.field(row, reading.column));
+    if (whole.is_gap()) return name + " is empty" + (is_id ? " (its missing= says which id a gap is)" : "");
+    const Field wrong = reading.kind == Kind::kBag ? wrong_item(step, whole) : whole;
+    const std::string has = name + " has " + quoted(wrong.first, wrong.last) + ", which ";
     const bool is_plain = is_id && reading.id.kind == IdKind::kPlain;
     std::int64_t id = 0;
     double number = 0;
-    const Number how = is_plain ? read_plain_id(field, id) : read_number(field, number);
-    const std::string why = how == Number::kMalformed ? is_plain ? "is no integer" : "is no number"
-                            : is_plain                ? "int64 cannot hold"
-                                                      : "float32 cannot hold";
-    return name + " has " + quoted(field.first, field.last) + ", which " + why;
+    const Number how = is_plain ? read_plain_id(wrong, id) : read_number(wrong, number);
+    if (how == Number::kMalformed) return has + (is_plain ? "is no integer" : "is no number");
+    if (is_plain) return has + "int64 cannot hold";
+    if (reading.kind == Kind::kDouble) {
+      return has + (how == Number::kOk ? "float64 would round (int64 holds it)" : "float64 cannot hold");
+    }
+    if (how != Number::kOk || !std::isfinite(static_cast<float>(number))) return has + "float32 cannot hold";
+    return has + rounded(number, reading.kind == Kind::kNumber ? kRemedy : "scale it");
   }
 
   // The first value of a bag that cannot be read.
-  static Field wrong_item(const Step& step, Field field) {
+  Field wrong_item(const Step& step, Field field) const {
     Field item = field;
     std::int64_t id = 0;
     while (next_item(*step.reading, field, item)) {
-      if (!item.is_gap() && !read_id(step, item, id)) break;
+      if (!item.is_gap() && !is_named_gap(item) && !read_id(step, item, id)) break;
     }
     return item;
   }
@@ -282,7 +330,7 @@ class Parser {
   const Plan& plan_;
   Rows rows_;
   std::vector<Step> steps_;
-  std::size_t counts_[5] = {};
+  std::size_t counts_[7] = {};
   std::vector<std::size_t> failed_;  // of each row: the step, from 1, that could not read it; 0: none
   bool has_failed_ = false;
   std::vector<std::int64_t> row_values_;

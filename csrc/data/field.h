@@ -3,9 +3,13 @@
 // 8 bytes in front of a field must be readable. They are no part of the result.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
 
 #include "data/hash_text.h"
 #include "data/number.h"
@@ -19,6 +23,12 @@ struct Field {
   std::size_t size() const { return static_cast<std::size_t>(last - first); }
   bool is_gap() const { return first == last; }
 };
+
+inline bool is_one_of(Field field, const std::vector<std::string>& texts) {
+  return std::any_of(texts.begin(), texts.end(), [field](const std::string& text) {
+    return text.size() == field.size() && std::memcmp(text.data(), field.first, text.size()) == 0;
+  });
+}
 
 // The value of n decimal digits that end at `last`, with 1 <= n <= 8; false if one of them is none.
 inline bool read_digits(const char* last, std::size_t n, std::uint64_t& value) {

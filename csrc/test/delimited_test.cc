@@ -64,6 +64,50 @@ TEST(delimited_leaves_bad_lines_out) {
   for (std::size_t i = 0; i < 67; ++i) CHECK(made.numbers[i] == 7 && made.ids[i] == hash("b"));
 }
 
+TEST(delimited_reads_texts_that_are_gaps) {
+  fleet::data::Plan how = plan();
+  how.gaps = {"NA", "-"};
+  const fleet::data::Delimited made = parse("1\tNA\t-\t7|NA|9\n0\t3\tNAN\tNA\n", how);
+  CHECK(made.num_records == 2 && made.numbers[0] == -1 && made.numbers[1] == 3);
+  CHECK(made.ids[0] == hash("") && made.ids[1] == hash("NAN"));
+  CHECK((made.bags[0].values == std::vector<std::int64_t>{7, 9}));
+  CHECK(wrong("NA\t1\ta\t1", how) == "label 'click' is empty");
+}
+
+TEST(delimited_refuses_gaps_of_ids_without_one) {
+  fleet::data::Plan how = plan();
+  how.readings[2].id = {fleet::data::IdKind::kPlain, 0, {}, 0, false};
+  CHECK(wrong("1\t1\t\t1", how) == "column 'user' is empty (its missing= says which id a gap is)");
+}
+
+TEST(delimited_keeps_whole_numbers) {
+  fleet::data::Plan how = plan();
+  how.readings[1].rounds = false;
+  CHECK(parse("1\t0.1\ta\t1\n1\t16777216\ta\t1\n1\t1e30\ta\t1\n1\t2147483648\ta\t1", how).num_records == 4);
+  CHECK(wrong("1\t1700000003\ta\t1", how) ==
+        "column 'price' has '1700000003', which float32 would make 1700000000 (declare it with dtype='float64' or "
+        "'int64', or 'float32' to have it rounded)");
+  CHECK(wrong("1\t-1.700000003e9\ta\t1", how).find("float32 would make -1700000000") != std::string::npos);
+  CHECK(parse("1\t1700000003\ta\t1").num_records == 1);
+  how.readings[1].kind = Kind::kDouble;
+  const fleet::data::Delimited made = parse("1\t1700000003.25\ta\t1\n1\t\ta\t1", how);
+  CHECK(made.doubles[0] == 1700000003.25 && made.doubles[1] == -1);
+  CHECK(wrong("1\t9007199254740993\ta\t1", how) ==
+        "column 'price' has '9007199254740993', which float64 would round (int64 holds it)");
+  CHECK(wrong("1\t1e999\ta\t1", how) == "column 'price' has '1e999', which float64 cannot hold");
+}
+
+TEST(delimited_hands_texts_on_as_they_stand) {
+  fleet::data::Plan how = plan(',', true);
+  how.readings.push_back({Kind::kText, 2, "user"});
+  how.has_begins = true;
+  const fleet::data::Delimited made = parse("1,2,\"a,\"\"b\",1\nx,1,lost,1\n\n0,3,,1", how);
+  const std::string bytes(made.texts[0].bytes.begin(), made.texts[0].bytes.end());
+  CHECK(made.num_records == 2 && bytes == "a,\"b\n\n");
+  CHECK((made.texts[0].offsets == std::vector<std::int64_t>{0, 5, 6}));
+  CHECK((made.begins == std::vector<std::int64_t>{0, 26}));
+}
+
 TEST(delimited_names_what_is_wrong) {
   CHECK(wrong("\t1\ta\t1") == "label 'click' is empty");
   CHECK(wrong("nan\t1\ta\t1") == "label 'click' has 'nan', which is no number");

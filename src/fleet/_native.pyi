@@ -231,8 +231,22 @@ class DelimitedText:
     def __init__(self, num_columns: int, delimiter: str, quotes: bool) -> None: ...
     def add_label(self, column: int, name: str) -> None: ...
     def add_weight(self, column: int, name: str) -> None: ...
-    def add_number(self, column: int, name: str, log: bool, missing: float) -> None: ...
-    def add_id(self, column: int, name: str, kind: str, seed: int, bounds: Sequence[float], gap: int) -> None: ...
+    def add_number(self, column: int, name: str, log: bool, missing: float, rounds: bool = True) -> None:
+        """Add a float32; unless it `rounds`, a number whose whole part that changes is an error."""
+
+    def add_double(self, column: int, name: str, missing: float) -> None: ...
+    def add_text(self, column: int, name: str) -> None: ...
+    def add_gap(self, text: str) -> None:
+        """Let fields and values of bags with this text be gaps, as those without a byte are."""
+
+    def keep_begins(self) -> None:
+        """Let `parse` give the first byte of each record."""
+
+    def add_id(
+        self, column: int, name: str, kind: str, seed: int, bounds: Sequence[float], gap: int, has_gap: bool = True
+    ) -> None:
+        """Add ids. Without `has_gap` a gap is an error."""
+
     def add_bag(
         self,
         column: int,
@@ -255,11 +269,15 @@ class DelimitedText:
         npt.NDArray[np.float32],
         list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None]],
         list[tuple[int, int, str]],
+        npt.NDArray[np.float64],
+        list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]],
+        npt.NDArray[np.int64],
     ]:
-        """Return (lines, records, labels, numbers, ids, weights, bags, bad) of whole lines.
+        """Return (lines, records, labels, numbers, ids, weights, bags, bad, doubles, texts, begins) of whole lines.
 
         A bag is (values [n], offsets [records + 1]), or (matrix [records, length], None). A bad line, which is no
-        record, is (line from 0, first byte, what); the first of them are there.
+        record, is (line from 0, first byte, what); the first of them are there. A text column is (bytes, offsets
+        [records + 1]), with a newline behind each text.
         """
 
 def crc32c(data: Buffer | npt.NDArray[Any], start: int = 0) -> int:

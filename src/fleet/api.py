@@ -309,8 +309,9 @@ class Fleet(ServerCalls):
 
         Every worker calls it, with as many batches as it has, or none. A metric is one of `fleet.metrics` or a function
         of outputs and targets whose values are averaged over samples. A batch is (inputs ..., target); for another kind
-        `step(model, batch)` gives outputs and targets. Meanwhile the model is in evaluation mode without gradients, and
-        nothing of it changes. With `progress` the first worker shows a bar. Works without `fleet.init()` too.
+        `step(model, batch)` gives outputs and targets, and behind them, where there are any, groups (or None) and
+        weights of the samples. Meanwhile the model is in evaluation mode without gradients, and nothing of it changes.
+        With `progress` the first worker shows a bar. Works without `fleet.init()` too.
         """
         from fleet.runtime.evaluate import evaluate
 

@@ -190,7 +190,7 @@ def main(args: argparse.Namespace) -> None:
         resume=True,
     ) as saved:
         step = saved.step
-        assert step == fleet.steps_done(), (step, fleet.steps_done())
+        assert step == fleet.steps_done() * args.unit, (step, fleet.steps_done())
         if data is None:
             epochs: Any = [batches_of(args.loop, args.epochs)[1]]
         else:
@@ -224,7 +224,7 @@ def main(args: argparse.Namespace) -> None:
                     stop.add(fleet.evaluate(model, held_out, {"loss": loss_of}, step=measured)["loss"])
                     die("measured", step, args.die)
                     if step % 50 == 0:
-                        saved.save(step)
+                        saved.save(step * args.unit)
                         die("saved", step, args.die)
                     if stop.is_over:
                         break
@@ -263,6 +263,7 @@ if __name__ == "__main__":
     parser.add_argument("--accumulate", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--patience", type=int, default=100)
+    parser.add_argument("--unit", type=int, default=1, help="what a step adds to the script's count")
     parser.add_argument("--die", nargs="*", default=[], metavar="WORKER:POINT:STEP")
     parser.add_argument("--save", required=True, metavar="DIR")
     main(parser.parse_args())

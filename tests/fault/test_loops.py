@@ -15,6 +15,7 @@ import pytest
 
 from chaos import loops
 from chaos.state import digest_of, times_trained
+from support.jobs import LIMIT_S
 from support.lives import Workers
 from support.sweeps import sweep
 from support.training import served
@@ -75,3 +76,17 @@ def test_each_sample_counts_once_where_bits_differ(
     found = run(folder, how, [death for death in DEATHS if int(death.rpartition(":")[2]) < 50], monkeypatch)
     assert [one["steps"] for one in found[1]] == [64, 64]
     assert times_trained(folder / "saved") == dict.fromkeys(range(loops.NUM_SAMPLES), 1.0)
+
+
+def test_a_script_whose_count_is_another_is_told_both_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_DURABLE", str(tmp_path / "durable"))
+    monkeypatch.setenv("FLEET_JOURNAL", "OFF")
+    how = ["--loop", "shard", "--optimizers", "2", "--epochs", "2", "--unit", "16", "--save", "saved"]
+    with served(1) as (endpoints, _), ExitStack() as stack:
+        workers = Workers(stack, endpoints, 1, Path(loops.__file__), [*how, "--die", "0:stepped:60"])
+        workers.revive()
+        _, err = workers.present[0].communicate(timeout=LIMIT_S)
+        assert workers.present[0].returncode == 1
+    last = [line for line in err.splitlines() if "UsageError" in line]
+    assert "started again behind 59 steps, and nobody knows where that is by the count of its script" in last[-1], err
+    assert "which called save(800) after 50 steps" in last[-1]

@@ -19,7 +19,7 @@ import torch
 from fleet.ps.service import Service
 from support import rejoin_job, rejoin_run
 from support.jobs import LIMIT_S
-from support.lives import Workers
+from support.lives import Workers, has_come, pushes
 from support.processes import wait_until
 from support.sweeps import sweep
 from support.training import exported, served
@@ -43,17 +43,6 @@ def counts(services: Sequence[Service], num_workers: int) -> dict[int, float]:
         rows = exported(service)
         found |= {int(key): float(value[0]) for key, value in zip(rows["keys"], rows["values"], strict=True)}
     return {key: value * num_workers for key, value in sorted(found.items())}
-
-
-def pushes(services: Sequence[Service]) -> int:
-    """How many steps of all workers the first server has."""
-    ledger = services[0].state.ledger
-    return sum(ledger.history(worker)[0] for worker in range(len(ledger._workers)))
-
-
-def has_come(services: Sequence[Service], workers: Workers, num_pushes: int) -> bool:
-    """Whether so many steps were made, or never will."""
-    return pushes(services) >= num_pushes or workers.has_failed()
 
 
 EVERY_SAMPLE = {rejoin_job.FIRST_KEY + sample: float(rejoin_job.NUM_EPOCHS) for sample in range(rejoin_job.NUM_SAMPLES)}

@@ -23,8 +23,15 @@ LAST = fleet.data.Category("last", separator=" ", length=3, hash=False)
 SCHEMAS = [
     fleet.data.Schema(
         label="y",
-        numbers=["a", fleet.data.Number("b", log=True)],
-        categories=["c", TAGS, LAST, fleet.data.Category("a", bounds=(1, 5))],
+        numbers=[
+            "a",
+            fleet.data.Number("b", log=True),
+            fleet.data.Number("w", dtype="int64"),
+            fleet.data.Number("moment", dtype="float64"),
+        ],
+        categories=["c", TAGS, LAST, fleet.data.Category("a", bounds=(1, 5)), "b and c"],
+        derived=[fleet.data.Derived.seconds("moment", "b"), fleet.data.Derived.cross("b and c", ["b", "c"])],
+        na_values=["17", "a"],
         weight="w",
         columns=["y", "a", "b", "c", "tags", "last", "w"],
         delimiter=delimiter,

@@ -44,6 +44,11 @@ def test_metrics_are_gathered_by_one_call(got: dict[str, list[Any]]) -> None:
     whole: dict[str, Any] = {"auc": AUC(), "gauc": GroupedAUC(), "loss": LogLoss(), "none": MAE()}
     for name, metric in whole.items():
         metric.update(scores, labels, *((users,) if name == "gauc" else ()))
+    weights = torch.cat([scores[:70] * 3, torch.ones(30)])  # worker 1 has none
+    weighted: dict[str, Any] = {"auc": AUC(), "gauc": GroupedAUC(), "loss": LogLoss()}
+    for name, metric in weighted.items():
+        metric.update(scores, labels, *((users,) if name == "gauc" else ()), weight=weights)
+        whole[f"weighted {name}"] = metric
     assert first == second == pytest.approx({name: metric.compute() for name, metric in whole.items()}, rel=1e-9)
 
 

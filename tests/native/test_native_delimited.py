@@ -60,6 +60,14 @@ def float32(field: bytes) -> float:
     return value
 
 
+def label(field: bytes) -> float:
+    """A number whose whole part float32 keeps."""
+    value = float32(field)
+    if 2**24 < abs(number(field)) < 2**63 and abs(value - number(field)) >= 0.5:
+        raise WrongError
+    return value
+
+
 def integer(field: bytes) -> int:
     if not (found := INTEGER.fullmatch(field)) or not -(2**63) <= int(found[1]) < 2**63:
         raise WrongError
@@ -95,7 +103,7 @@ def record(line: bytes, delimiter: bytes, quotes: bool) -> Any:
     fields = split(line, delimiter, quotes)
     if len(fields) != NUM_COLUMNS:
         raise WrongError
-    labels, weight = [float32(fields[0]), float32(fields[9])], float32(fields[9])
+    labels, weight = [label(fields[0]), label(fields[9])], label(fields[9])
     logarithm = 0.25
     if fields[2]:
         value = number(fields[2])
@@ -119,7 +127,7 @@ def check(text: bytes, delimiter: str, quotes: bool) -> int:
                 wanted.append(record(line, delimiter.encode(), quotes))
             except WrongError:
                 bad[place] = sum(len(one) + 1 for one in text.split(b"\n")[:place])
-    num_lines, num, labels, numbers, ids, weights, bags, told = parse(text, plan(delimiter, quotes))
+    num_lines, num, labels, numbers, ids, weights, bags, told, *_ = parse(text, plan(delimiter, quotes))
     assert num == len(wanted)
     assert num_lines == len(wanted) + len(bad)
     assert labels.tolist() == [one[0] for one in wanted]
@@ -200,7 +208,7 @@ def test_what_is_wrong_is_told() -> None:
 
     def told(place: int, field: bytes) -> str:
         line = b"\t".join([*fields[:place], field, *fields[place + 1 :]])
-        *_, bad = parse(b"\n" + line, plan())
+        *_, bad, _, _, _ = parse(b"\n" + line, plan())
         assert bad[0][:2] == (1, 1)
         return str(bad[0][2])
 

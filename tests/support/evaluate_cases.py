@@ -120,6 +120,12 @@ def by_hand() -> dict[str, Any]:
     for name in ("auc", "gauc", "loss"):
         more = (users[first:last],) if name == "gauc" else ()
         metrics[name].update(scores[first:last], labels[first:last], *more)
+    weighted: dict[str, Any] = {"weighted auc": AUC(), "weighted gauc": GroupedAUC(), "weighted loss": LogLoss()}
+    for name, metric in weighted.items():
+        more = (users[first:last],) if "gauc" in name else ()
+        weight = {"weight": scores[first:last] * 3} if here.worker_index() == 0 else {}
+        metric.update(scores[first:last], labels[first:last], *more, **weight)
+    metrics |= weighted
     if here.worker_index() == 1:
         metrics["none"].update(scores, labels)
     return gather(metrics, here.util)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from fleet.ps.service import Service
 from support.jobs import LIMIT_S, Process, running
 from support.processes import wait_until
 
@@ -70,11 +71,14 @@ class Workers:
             if len(now) == alive:
                 wait_for_any(now)
 
-    def finish(self) -> None:
-        """Wait for all of them to end well."""
+    def finish(self) -> list[str]:
+        """Wait for all of them to end well; what each has said in its last life."""
+        said = []
         for process in self.present:
             out, err = process.communicate(timeout=LIMIT_S)
             assert process.returncode == 0, f"{out}\n{err}"
+            said.append(str(out))
+        return said
 
 
 def wait_for_any(processes: Sequence[Process]) -> None:
@@ -82,3 +86,14 @@ def wait_for_any(processes: Sequence[Process]) -> None:
     wait_until(
         lambda: not processes or any(process.poll() is not None for process in processes), LIMIT_S, "a worker to end"
     )
+
+
+def pushes(services: Sequence[Service]) -> int:
+    """How many updates of all workers the first server has."""
+    ledger = services[0].state.ledger
+    return sum(ledger.history(worker)[0] for worker in range(len(ledger._workers)))
+
+
+def has_come(services: Sequence[Service], workers: Workers, num_pushes: int) -> bool:
+    """Whether so many updates were made, or never will."""
+    return pushes(services) >= num_pushes or workers.has_failed()

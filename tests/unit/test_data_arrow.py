@@ -30,18 +30,23 @@ from support.readers import ThreadJob
 
 SCHEMA = Schema(
     label="click",
-    numbers=["age", Number("price", log=True, missing=-1.0)],
+    numbers=[
+        Number("age", dtype="float32"),
+        Number("price", log=True, missing=-1.0),
+        Number("when", dtype="float64", missing=-2.5),
+        Number("key", dtype="int64", missing=-(2**62) - 1),
+    ],
     categories=[
         "user",
         "item",
         Category("part", bounds=(0.0, 10.0, 1e6)),
-        Category("code", hash=False, padding=-7),
+        Category("code", hash=False, missing=-7),
         Category("tags", separator=","),
         Category("seen", separator=",", length=3, hash=False, padding=-1),
         Category("like", separator=",", slot="item"),
     ],
     weight="weight",
-    columns=["click", "age", "price", "user", "item", "part", "code", "tags", "seen", "like", "weight"],
+    columns=["click", "age", "price", "user", "item", "part", "code", "tags", "seen", "like", "weight", "when", "key"],
 )
 
 
@@ -101,7 +106,7 @@ def text_of(rows: list[Row]) -> str:
 def table_of(rows: list[Row]) -> pa.Table:
     types = [
         pa.int8(), pa.int32(), pa.float64(), pa.string(), pa.int64(), pa.float64(), pa.int64(), pa.list_(pa.string()),
-        pa.list_(pa.int64()), pa.string(), pa.float32(),
+        pa.list_(pa.int64()), pa.string(), pa.float32(), pa.float64(), pa.int64(),
     ]  # fmt: skip
     assert SCHEMA.columns is not None
     columns = list(zip(*rows, strict=True))
@@ -124,6 +129,8 @@ rows = st.tuples(
     st.none() | st.lists(st.none() | int64s, max_size=5),
     st.none() | st.lists(st.integers(0, 100), max_size=4),
     st.floats(0, 100, width=32),
+    st.none() | st.floats(-1e300, 1e300, allow_subnormal=False),
+    st.none() | int64s,
 )
 
 
@@ -429,7 +436,7 @@ def test_gaps_and_empty_texts_in_lists_are_left_out(tmp_path: Path) -> None:
 def test_decimals_of_few_digits_are_ids(tmp_path: Path) -> None:
     table = pa.table({"id": pa.array([15, None, -7], pa.int64()).cast(pa.decimal128(19, 0)).cast(pa.decimal128(3, 0))})
     feather.write_feather(table, tmp_path / "a.feather")
-    schema = fleet.data.Schema(categories=[fleet.data.Category("id", hash=False)])
+    schema = fleet.data.Schema(categories=[fleet.data.Category("id", hash=False, missing=-1)])
     form = format_of("a.feather", schema)
     batch = schema.batch(form.read(form.cut(str(tmp_path / "a.feather"), 1 << 20)[0], Problems()))
-    assert batch.ids.tolist() == [[15], [0], [-7]]
+    assert batch.ids.tolist() == [[15], [-1], [-7]]

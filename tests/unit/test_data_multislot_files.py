@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -147,3 +148,26 @@ def test_wrong_types() -> None:
 def test_two_schemas_of_other_slots_differ() -> None:
     assert MultiSlot(["a", "b"]) == MultiSlot(["a", "b"])
     assert MultiSlot(["a", Slot("b", skip=True)]) != MultiSlot(["a"])
+
+
+def test_numbers_keep_what_they_say(tmp_path: Path) -> None:
+    path = tmp_path / "part-0"
+    path.write_text(
+        "1 1 1 1700000003 1 1700000003.25 1 0.1\nbroken\n1 0 1 9007199254740993 1 0.1 1 16777217\n1 1 1 5 1 2 1 3\n"
+    )
+    wide: list[str | Slot] = ["y", Slot("key", floats=1, dtype="int64"), Slot("when", floats=1, dtype="float64")]
+    rounded = MultiSlot([*wide, Slot("x", floats=1, dtype="float32")], label="y")
+    batch = batch_of(path, rounded, problems=Problems(1.0))
+    assert batch.numbers["key"].tolist() == [1700000003, 9007199254740993, 5]
+    assert batch.numbers["when"].tolist() == [1700000003.25, 0.1, 2.0]
+    assert batch.dense.tolist() == torch.tensor([[0.1], [16777216], [3]]).tolist()
+    problems = Problems(1.0)
+    batch = batch_of(path, MultiSlot([*wide, Slot("x", floats=1)], label="y"), problems=problems)
+    assert batch.numbers["key"].tolist() == [1700000003, 5]
+    assert (problems.num_lines, problems.num_bad) == (4, 2)
+    assert "column 'x' has 16777217.0, which float32 would make 16777216 (declare it with dtype=" in problems.told[1]
+    assert problems.told[1].endswith(f"in {path}:3")
+    with pytest.raises(UsageError, match="slot 'x' has ids, which are int64; dtype= is for numbers"):
+        Slot("x", dtype="float64")
+    with pytest.raises(UsageError, match="dtype of column 'x' must be one of 'float32', 'float64', 'int64', got 'f8'"):
+        MultiSlot([Slot("x", floats=1, dtype="f8")])

@@ -295,7 +295,7 @@ def test_a_gap_in_each_kind_of_category(tmp_path: Path) -> None:
     schema = fleet.data.Schema(
         categories=[
             "a",
-            fleet.data.Category("b", hash=False, padding=9),
+            fleet.data.Category("b", hash=False, missing=9),
             fleet.data.Category("c", bounds=(1, 2)),
             fleet.data.Category("d", separator=" ", length=2, padding=-1, slot="a"),
             fleet.data.Category("e", length=1),

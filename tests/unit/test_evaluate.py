@@ -187,13 +187,17 @@ def test_batches_that_are_not_pairs_ask_for_a_step() -> None:
             fleet.evaluate(nn.Linear(1, 1), [odd], {"loss": mse})
 
 
-def test_a_value_for_each_sample_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"each must give one number for a batch, got shape \[2\]"):
+def test_a_function_gives_a_value_for_a_batch_or_for_each_sample() -> None:
+    def two(outputs: Any, targets: Any) -> torch.Tensor:
+        return torch.tensor([1.0, 2.0])
 
-        def each(outputs: Any, targets: Any) -> torch.Tensor:
-            return torch.ones(2)
-
-        Mean(each).update(torch.ones(2), torch.ones(2))
+    metric = Mean(two)
+    metric.update(torch.ones(2), torch.ones(2))
+    assert metric.compute() == 1.5
+    with pytest.raises(
+        UsageError, match=r"two must give one number for a batch, or for each of its 3 samples, got shape \[2\]"
+    ):
+        metric.update(torch.ones(3), torch.ones(3))
 
 
 def test_samples_are_counted_wherever_they_are() -> None:

@@ -145,7 +145,7 @@ def test_wrong_types_and_states() -> None:
         AUC(0.5)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="a state of 4 thresholds cannot be added to one of 8"):
         metric.merge(torch.zeros(2, 4, dtype=torch.int64))
-    with pytest.raises(UsageError, match="int64 .2, num_thresholds. counts"):
+    with pytest.raises(UsageError, match="int64 or float64 .2, num_thresholds. counts"):
         AUC.from_state(torch.zeros(8))
     with pytest.raises(UsageError, match="counts of the same thresholds"):
         auc(torch.zeros(3), torch.zeros(4))

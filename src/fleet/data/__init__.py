@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from fleet.data import synthetic
     from fleet.data.base import Shard
     from fleet.data.batch import Batch
+    from fleet.data.derived import Derived
     from fleet.data.formats.hashing import hash_ids
+    from fleet.data.formats.in_memory import batch_of
     from fleet.data.formats.multislot_schema import MultiSlot, Slot
     from fleet.data.negatives import Negatives
     from fleet.data.ragged import Ragged
@@ -31,6 +33,7 @@ _HOMES = {
     "Batch": "batch",
     "Category": "schema",
     "DataGenerator": "slotted.generator",
+    "Derived": "derived",
     "DatasetFactory": "slotted.dataset_factory",
     "Examples": "reading.memory",
     "Follow": "reading.growing",
@@ -45,6 +48,7 @@ _HOMES = {
     "Schema": "schema",
     "Shard": "base",
     "Slot": "formats.multislot_schema",
+    "batch_of": "formats.in_memory",
     "criteo": "schema",
     "files": "reading.from_files",
     "hash_ids": "formats.hashing",
@@ -57,6 +61,7 @@ __all__ = [
     "Category",
     "DataGenerator",
     "DatasetFactory",
+    "Derived",
     "Examples",
     "Follow",
     "InMemoryDataset",
@@ -70,6 +75,7 @@ __all__ = [
     "Schema",
     "Shard",
     "Slot",
+    "batch_of",
     "criteo",
     "files",
     "hash_ids",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -22,6 +23,7 @@ class Batch(NamedTuple):
     ids: torch.Tensor  # int64 [B, categories]: those that have one value each
     slots: Mapping[str, SlotValues]  # categories with several values, by name
     weight: torch.Tensor | None  # float32 [B]
+    numbers: Mapping[str, torch.Tensor] = MappingProxyType({})  # float64 or int64 [B]: those of these dtypes, by name
 
     @property
     def size(self) -> int:
@@ -35,4 +37,5 @@ class Batch(NamedTuple):
             return tensor.to(device, non_blocking=non_blocking)
 
         weight = None if self.weight is None else moved(self.weight)
-        return self._replace(label=moved(self.label), dense=moved(self.dense), weight=weight)
+        numbers = {name: moved(values) for name, values in self.numbers.items()}
+        return self._replace(label=moved(self.label), dense=moved(self.dense), weight=weight, numbers=numbers)

@@ -34,9 +34,13 @@ class Accuracy(Sums):
         """What must be the same on every worker."""
         return {"threshold": self._threshold}
 
-    def update(self, outputs: torch.Tensor, targets: torch.Tensor) -> None:
-        """Count a batch: scores [B, classes] and classes [B], or probabilities and labels of one shape."""
+    def update(self, outputs: torch.Tensor, targets: torch.Tensor, *, weight: torch.Tensor | None = None) -> None:
+        """Count a batch: scores [B, classes] and classes [B], or probabilities and labels of one shape.
+
+        `weight`: of each sample, of the shape of the targets.
+        """
         inputs.tensors(outputs=outputs, targets=targets)
+        each = targets.to(outputs.device)
         if outputs.dim() == targets.dim() + 1 and outputs.shape[:-1] == targets.shape and outputs.shape[-1] > 0:
             inputs.numbers(self._doubts, outputs.detach(), "outputs")
             is_right = outputs.detach().argmax(-1).flatten() == targets.detach().flatten().to(outputs.device)
@@ -50,5 +54,5 @@ class Accuracy(Sums):
                 "outputs must be of the targets' shape, or have a score for each class behind it, got "
                 f"{list(outputs.shape)} and {list(targets.shape)}"
             )
-        total = is_right.sum().double()
-        self._add(torch.stack([total, torch.full_like(total, len(is_right))]))
+        weights = inputs.weights(self._doubts, weight, each, "sample")
+        self._add(torch.stack([(weights * is_right).sum(), weights.sum()]))

@@ -15,7 +15,7 @@ class Bin(NamedTuple):
 
     low: float
     high: float
-    num_samples: int
+    num_samples: float  # the sum of their weights, where they have some
     predicted: float  # the mean of their probabilities
     actual: float  # their share of clicks
 
@@ -34,12 +34,13 @@ class Calibration(Sums):
 
     def __init__(self, num_bins: int = 20, *, from_logits: bool = False) -> None:
         self._num_bins = inputs.count("num_bins", num_bins)
-        self._shape = (3, self._num_bins)  # samples, predicted, actual
+        self._shape = (3, self._num_bins)  # samples, predicted, actual; all times the weights
         self._from_logits = inputs.flag("from_logits", from_logits)
         super().__init__()
 
-    def update(self, scores: torch.Tensor, labels: torch.Tensor) -> None:
-        """Count a batch: scores in [0, 1] (or logits), labels 0 or 1 of any type, both of one shape."""
+    def update(self, scores: torch.Tensor, labels: torch.Tensor, *, weight: torch.Tensor | None = None) -> None:
+        """Count a batch: scores in [0, 1] (or logits), labels 0 or 1 of any type, and weights, all of one shape."""
+        shaped = scores
         scores, labels = inputs.pair(scores, labels, ("scores", "labels"))
         inputs.labels(self._doubts, labels)
         if self._from_logits:
@@ -49,7 +50,8 @@ class Calibration(Sums):
             inputs.probabilities(self._doubts, scores, type(self).__name__)
         scores = scores.double().nan_to_num()
         part = (scores * self._num_bins).long().clamp(0, self._num_bins - 1)
-        values = torch.stack([torch.ones_like(scores), scores, labels.double()])
+        weights = inputs.weights(self._doubts, weight, shaped, "sample")
+        values = torch.stack([weights, scores * weights, labels.double() * weights])
         self._add(torch.zeros_like(self._sums, device=scores.device).index_add_(1, part, values))
 
     def compute(self) -> float:
@@ -67,7 +69,7 @@ class Calibration(Sums):
         rows = self._read().T.tolist()
         width = 1 / self._num_bins
         return [
-            Bin(part * width, (part + 1) * width, int(num), predicted / num, actual / num)
+            Bin(part * width, (part + 1) * width, num, predicted / num, actual / num)
             for part, (num, predicted, actual) in enumerate(rows)
             if num
         ]

@@ -14,13 +14,14 @@ class _Difference(Sums):
     def _of(self, difference: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
 
-    def update(self, outputs: torch.Tensor, targets: torch.Tensor) -> None:
-        """Count a batch: numbers, both of one shape."""
+    def update(self, outputs: torch.Tensor, targets: torch.Tensor, *, weight: torch.Tensor | None = None) -> None:
+        """Count a batch: numbers, all of one shape."""
+        shaped = outputs
         outputs, targets = inputs.pair(outputs, targets, ("outputs", "targets"))
         difference = outputs.double() - targets.double()
         inputs.numbers(self._doubts, difference, "outputs and targets")
-        total = self._of(difference).sum()
-        self._add(torch.stack([total, torch.full_like(total, len(difference))]))
+        weights = inputs.weights(self._doubts, weight, shaped, "sample")
+        self._add(torch.stack([(self._of(difference) * weights).sum(), weights.sum()]))
 
 
 class MAE(_Difference):

@@ -42,8 +42,16 @@ class GroupedAUC:
         """What must be the same on every worker."""
         return {"weight": self._weight}
 
-    def update(self, scores: torch.Tensor, labels: torch.Tensor, groups: torch.Tensor | None = None) -> None:
-        """Count a batch: scores, labels 0 or 1 and the group of each sample, an integer; all of one shape."""
+    def update(
+        self,
+        scores: torch.Tensor,
+        labels: torch.Tensor,
+        groups: torch.Tensor | None = None,
+        *,
+        weight: torch.Tensor | None = None,
+    ) -> None:
+        """Count a batch: scores, labels 0 or 1, the group of each sample, an integer, and weights; all of one shape."""
+        shaped = scores
         if not isinstance(groups, torch.Tensor):
             raise UsageTypeError(f"groups must be a tensor with the group of each sample, got {type(groups).__name__}")
         scores, labels = inputs.pair(scores, labels, ("scores", "labels"))
@@ -54,7 +62,8 @@ class GroupedAUC:
             raise UsageError(f"groups must be as many as scores, got {len(groups)} and {len(scores)}")
         inputs.numbers(self._doubts, scores, "scores")
         inputs.labels(self._doubts, labels)
-        self._counts.add(groups.long(), scores.float(), labels > 0)
+        weights = None if weight is None else inputs.weights(self._doubts, weight, shaped, "sample")
+        self._counts.add(groups.long(), scores.float(), labels > 0, weights)
 
     def compute(self) -> float:
         """The weighted mean so far; NaN until a group had both labels."""
@@ -62,7 +71,10 @@ class GroupedAUC:
         return weighted_area(self._counts.entries(), self._weight)
 
     def state(self) -> torch.Tensor:
-        """A copy of the lines, int64 [4, lines + 1]: group, score, negatives, positives. To be merged, not added."""
+        """A copy of the lines, int64 [4, lines + 1]: group, score, negatives, positives. To be merged, not added.
+
+        Once samples had weights, the last two are the bits of float64.
+        """
         self._doubts.settle()
         return self._counts.state()
 

@@ -55,6 +55,21 @@ def pair(
     return outputs.detach().flatten(), targets.detach().flatten().to(outputs.device)
 
 
+def weights(doubts: Doubts, weight: torch.Tensor | None, wanted: torch.Tensor, each: str) -> torch.Tensor:
+    """The weight of each of `wanted`, float64 and of one dimension: 1 where none is given."""
+    if weight is None:
+        return torch.ones_like(wanted, dtype=torch.float64).flatten()
+    tensors(weight=weight)
+    if weight.shape != wanted.shape or weight.is_complex():
+        raise UsageError(
+            f"weight must be a number for each {each}, of shape {list(wanted.shape)}, got {weight.dtype} "
+            f"{list(weight.shape)}"
+        )
+    found = weight.detach().flatten().to(wanted.device).double()
+    doubts.require((found >= 0) & found.isfinite(), "weight must be finite and at least 0", found)
+    return found
+
+
 def flag(name: str, value: object) -> bool:
     """True or False."""
     if not isinstance(value, bool):

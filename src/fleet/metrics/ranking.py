@@ -30,12 +30,16 @@ class _Ranked(Sums):
     def _of(self, lists: Lists, k: int) -> torch.Tensor:
         raise NotImplementedError
 
-    def update(self, scores: torch.Tensor, targets: torch.Tensor) -> None:
-        """Count a batch: scores [B, items]; targets [B], places of right items, or [B, items], how right each is."""
+    def update(self, scores: torch.Tensor, targets: torch.Tensor, *, weight: torch.Tensor | None = None) -> None:
+        """Count a batch: scores [B, items]; targets [B], places of right items, or [B, items], how right each is.
+
+        `weight`: of each list, [B].
+        """
         lists = self._lists(scores, targets)
         counts = (lists.relevance > 0).any(1) if lists.place is None else torch.ones_like(lists.place, dtype=torch.bool)
         found = self._of(lists, min(self._k or lists.scores.shape[1], lists.scores.shape[1]))
-        self._add(torch.stack([torch.where(counts, found, 0).sum(), counts.sum().double()]))
+        weights = inputs.weights(self._doubts, weight, lists.scores[:, 0], "list") * counts
+        self._add(torch.stack([(torch.where(counts, found, 0) * weights).sum(), weights.sum()]))
 
     def _lists(self, scores: torch.Tensor, targets: torch.Tensor) -> Lists:
         inputs.tensors(scores=scores, targets=targets)

@@ -79,8 +79,9 @@ class AUC:
         """The number of parts that scores are sorted into."""
         return self._counts.shape[1]
 
-    def update(self, scores: torch.Tensor, labels: torch.Tensor) -> None:
-        """Count a batch: scores in [0, 1], labels 0 or 1 of any type, both of one shape."""
+    def update(self, scores: torch.Tensor, labels: torch.Tensor, *, weight: torch.Tensor | None = None) -> None:
+        """Count a batch: scores in [0, 1], labels 0 or 1 of any type, and weights, all of one shape."""
+        shaped = scores
         scores, labels = inputs.pair(
             scores, labels, ("scores", "labels"), "; of a softmax over two classes give column 1"
         )
@@ -90,12 +91,13 @@ class AUC:
             inputs.probabilities(self._doubts, scores, "AUC")
         inputs.labels(self._doubts, labels)
         cell = self._part(scores) + (labels > 0) * self.num_thresholds
-        if cell.device != self._counts.device:
-            self._counts = self._counts.to(cell.device)
+        weights = None if weight is None else inputs.weights(self._doubts, weight, shaped, "sample")
+        self._counts = self._counts.to(cell.device, self._counts.dtype if weights is None else torch.float64)
         if cell.device.type == "cpu" and len(cell) > self.num_thresholds // 4:
-            self._counts += torch.bincount(cell, minlength=2 * self.num_thresholds).view_as(self._counts)
+            self._counts += torch.bincount(cell, weights, minlength=2 * self.num_thresholds).view_as(self._counts)
         else:
-            self._counts.view(-1).index_add_(0, cell, torch.ones_like(cell))
+            each = torch.ones_like(cell) if weights is None else weights
+            self._counts.view(-1).index_add_(0, cell, each.to(self._counts.dtype))
 
     def _part(self, scores: torch.Tensor) -> torch.Tensor:
         if self._is_even:
@@ -109,7 +111,10 @@ class AUC:
         return auc(*self.state())
 
     def state(self) -> torch.Tensor:
-        """A copy of the counts, int64 [2, num_thresholds]: negatives, then positives. States may be added."""
+        """A copy of the counts [2, num_thresholds]: negatives, then positives. States may be added.
+
+        They are int64, and float64 once samples had weights.
+        """
         self._doubts.settle()
         return self._counts.cpu().clone()
 
@@ -121,20 +126,21 @@ class AUC:
                 f"a state of {state.shape[1]} thresholds cannot be added to one of {self.num_thresholds}; "
                 "use the same num_thresholds on every worker"
             )
-        self._counts += state.to(self._counts.device)
+        self._counts = self._counts + state.to(self._counts.device)
 
     def reset(self) -> None:
         """Forget everything."""
-        self._counts.zero_()
+        self._counts = torch.zeros_like(self._counts, dtype=torch.int64)
         self._doubts = inputs.Doubts()
 
 
 def _check_state(state: torch.Tensor) -> None:
     if not isinstance(state, torch.Tensor):
         raise UsageTypeError(f"state must be a tensor, got {type(state).__name__}")
-    if state.dtype is not torch.int64 or state.dim() != 2 or state.shape[0] != 2 or bool((state < 0).any()):
+    is_one = state.dtype in (torch.int64, torch.float64) and state.dim() == 2 and state.shape[0] == 2
+    if not is_one or not bool((state >= 0).all()):
         raise UsageError(
-            f"state must be the int64 [2, num_thresholds] counts that state() gives, got {state.dtype} "
+            f"state must be the int64 or float64 [2, num_thresholds] counts that state() gives, got {state.dtype} "
             f"{list(state.shape)}"
         )
 

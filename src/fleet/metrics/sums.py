@@ -14,7 +14,7 @@ class Sums:
     """Sums in double precision, on the device of what was given last; nothing waits for it before they are read."""
 
     _shape: tuple[int, ...] = (2,)
-    """The sum of what is measured, and the number of samples; others have more."""
+    """The sum of what is measured, and the number of samples, or the sum of their weights; others have more."""
 
     def __init__(self) -> None:
         self._doubts = Doubts()

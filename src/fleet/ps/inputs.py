@@ -33,10 +33,10 @@ class Inputs:
 
     def __init__(self, folder: Path) -> None:
         self._paths = [folder / "inputs-0", folder / "inputs-1"]
-        self._file = -1
+        self._files = [-1, -1]
+        self._ends = [0, 0]  # of what a former life has written and this one needs
         self._left: list[list[Floats]] = []  # of the updates that are made again
         self._next_row = 0
-        self._ends: dict[Path, int] = {}  # of what a former life has written and this one needs
 
     @classmethod
     def of(cls, worker: int) -> Inputs | None:
@@ -49,16 +49,16 @@ class Inputs:
     ) -> None:
         """Write down what an update was computed from, before it is sent; `is_new`: it is the first of its step."""
         arrays = [_array(torch.empty(0) if dense is None else dense), *map(_array, rows)]
-        path = self._paths[step % 2]
+        number = step % 2
+        path = self._paths[number]
         try:
-            if is_new or self._file < 0:
-                self.close()
+            if self._files[number] < 0:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                end = 0 if is_new else self._ends.get(path, 0)
-                os.ftruncate(self._file, end)
-                os.lseek(self._file, end, os.SEEK_SET)
-            write_all(self._file, encode(update, Kind.PUSH, [Part(b"", arrays)]))
+                self._files[number] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                os.lseek(self._files[number], self._ends[number], os.SEEK_SET)
+            if is_new:  # what a longer step has left behind this one is told by its numbers
+                os.lseek(self._files[number], 0, os.SEEK_SET)
+            write_all(self._files[number], encode(update, Kind.PUSH, [Part(b"", arrays)]))
         except OSError as error:
             raise UsageError(
                 f"a worker of a durable job writes down what it computes with, and cannot in {path}: "
@@ -66,21 +66,22 @@ class Inputs:
             ) from None
 
     def close(self) -> None:
-        """Let go of the file, which stays."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        """Let go of the files, which stay."""
+        for file in self._files:
+            if file >= 0:
+                os.close(file)
+        self._files = [-1, -1]
 
     def begin_again(self, first: int, last: int) -> bool:
         """These updates are to be made again; False if nobody wrote down what they were computed from."""
-        for path in self._paths:
+        for number, path in enumerate(self._paths):
             with suppress(OSError, JournalError):  # there is none, or its worker died while it wrote it
                 found = {}
                 for record in read(path, memoryview(path.read_bytes())):
                     found[record.lsn] = [np.frombuffer(one, np.float32) for one in record.parts[0].tensors]
                     if record.lsn == last and all(update in found for update in range(first, last + 1)):
                         self._left = [found[update] for update in range(first, last + 1)]
-                        self._ends[path] = record.end
+                        self._ends[number] = record.end
                         return True
         return False
 

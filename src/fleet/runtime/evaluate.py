@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from fleet.runtime.common_statistics import common_statistics
 if TYPE_CHECKING:
     from fleet.collective.util import Util
 
-Step = Callable[[nn.Module, Any], tuple[Any, Any] | tuple[Any, Any, Any]]
+Step = Callable[[nn.Module, Any], tuple[Any, Any] | tuple[Any, Any, Any] | tuple[Any, Any, Any, Any]]
 MetricLike = Metric | Callable[[Any, Any], torch.Tensor | float]
 
 _METHODS = ("update", "state", "merge", "compute", "reset")
@@ -156,18 +157,28 @@ def _run(
 
 
 def _update(metrics: Sequence[Metric], given: Any) -> None:
-    """Count what `step` gave: outputs, targets and, for metrics that need them, the groups of the samples."""
-    outputs, targets, *groups = given
+    """Count what `step` gave: outputs, targets, the groups of the samples (None: none), and their weights."""
+    outputs, targets, *more = given
+    if len(more) > 2:
+        raise UsageError(f"fleet.evaluate: step gives outputs, targets, groups and weights, got {len(more) + 2} values")
+    groups, weight = (*more, None, None)[:2]
     for metric in metrics:
-        if not getattr(metric, "needs_groups", False):
-            metric.update(outputs, targets)
-        elif len(groups) == 1:
-            metric.update(outputs, targets, *groups)  # which it says it takes
-        else:
+        by_group: tuple[Any, ...] = ()
+        if getattr(metric, "needs_groups", False):
+            if groups is None:
+                raise UsageError(
+                    f"fleet.evaluate: {type(metric).__name__} is by group; give step=lambda model, batch: "
+                    "(outputs, targets, groups)"
+                )
+            by_group = (groups,)
+        weighted = {} if weight is None else {"weight": weight}
+        if weighted and "weight" not in inspect.signature(metric.update).parameters:
             raise UsageError(
-                f"fleet.evaluate: {type(metric).__name__} is by group; give step=lambda model, batch: "
-                "(outputs, targets, groups)"
+                f"fleet.evaluate: step gives weights, and {type(metric).__name__}.update takes none; let it take "
+                "weight=, or measure it without"
             )
+        update: Callable[..., None] = metric.update
+        update(outputs, targets, *by_group, **weighted)
 
 
 def _exchanged(

@@ -19,12 +19,20 @@ def check_columns(found: Any, schema: Schema, path: str) -> None:
             if times:
                 raise UsageError(f"{path} has {times} columns called {name!r}; give each a name of its own")
             raise UsageError(_missing(name, list(found.names), path))
+    computed = {one.name for one in schema.derived}
     for role, name in _of_numbers(schema):
-        if not is_number(value_type(found.field(name).type)):
+        if name not in computed and not is_number(plain := value_type(found.field(name).type)):
             has = f"{path}: column {name!r} has type {found.field(name).type}"
-            raise UsageError(f"{has}; a {role} needs numbers: cast it, or declare it as a category")
+            instead = "derive one, with fleet.data.Derived.seconds" if is_time(plain) else "declare it as a category"
+            raise UsageError(f"{has}; a {role} needs numbers: cast it, or {instead}")
     for one in schema.all_categories:
-        _check_category(one, found.field(one.name).type, path)
+        if one.name not in computed:
+            _check_category(one, found.field(one.name).type, path)
+    for name, kind in {(name, kind) for one in schema.derived for name, kind in one.of.items() if name not in computed}:
+        plain = value_type(found.field(name).type)
+        fits = is_number(plain) if kind != "text" else is_text(plain) or is_integer(plain)
+        if not fits and not (kind.startswith("time") and (is_time(plain) or is_text(plain))):
+            raise UsageError(f"{path}: column {name!r} has type {found.field(name).type}; as {kind} it cannot be given")
 
 
 def _missing(name: str, names: list[str], path: str) -> str:
@@ -101,6 +109,12 @@ def is_text(plain: Any) -> bool:
         or types.is_fixed_size_binary(plain)
         or types.is_null(plain)
     )
+
+
+def is_time(plain: Any) -> bool:
+    """Moments and days."""
+    types = needed("pyarrow.types", "Arrow columns")
+    return bool(types.is_timestamp(plain) or types.is_date(plain))
 
 
 def is_integer(plain: Any) -> bool:

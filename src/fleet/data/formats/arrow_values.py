@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,55 @@ def floats(array: Any) -> Floats:
     return found
 
 
+def numbers_in(array: Any) -> tuple[Floats, Mask | None]:
+    """Numbers of any type as they are stored, and which are gaps: nulls, and NaN."""
+    pa, pc = needed("pyarrow", "Arrow columns"), needed("pyarrow.compute", "Arrow columns")
+    array = _decoded(array)
+    gaps = _gaps(array)
+    if gaps is not None and pa.types.is_integer(array.type):
+        return pc.fill_null(array, 0).to_numpy(), gaps  # whole, where NaN would make floats of them
+    found = floats(array)
+    if found.dtype.kind == "f" and (is_nan := np.isnan(found)).any():
+        gaps = is_nan
+    return found, gaps
+
+
+def with_gaps(array: Any, texts: Sequence[str]) -> Any:
+    """The same with nulls for those texts; what is no text stays as it is."""
+    pa, pc = needed("pyarrow", "Arrow columns"), needed("pyarrow.compute", "Arrow columns")
+    plain = value_type(array.type)
+    if not texts or not is_text(plain) or pa.types.is_null(plain):
+        return array
+    array = _as_text(_decoded(array))
+    return pc.if_else(pc.is_in(array, pa.array(list(texts)).cast(array.type)), pa.scalar(None, array.type), array)
+
+
+def input_of(array: Any, kind: str) -> Any:
+    """A column of texts or times for a function of a derived one; times may be numbers or texts."""
+    pa, pc = needed("pyarrow", "Arrow columns"), needed("pyarrow.compute", "Arrow columns")
+    array = _decoded(array)
+    types, found = pa.types, array.type
+    if is_text(found):
+        if types.is_null(found):
+            return np.full(len(array), "", dtype=object)
+        text = array if types.is_string(found) or types.is_large_string(found) else array.cast(pa.large_binary())
+        made = pc.fill_null(text, "").to_numpy(zero_copy_only=False)
+        if text.type == pa.large_binary():
+            made = np.array([one.decode(errors="surrogateescape") for one in made.tolist()], dtype=object)
+        return made
+    if kind == "text":
+        array = array.cast(pa.int8()) if types.is_boolean(found) else array
+        array = array.cast(pa.decimal256(76, 0)) if types.is_decimal(found) else array
+        return pc.fill_null(array.cast(pa.string()), "").to_numpy(zero_copy_only=False)
+    if types.is_timestamp(found) or types.is_date(found):
+        return array.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
+    made, gaps = numbers_in(array)
+    if gaps is not None:
+        made = made.astype(np.float64)
+        made[gaps] = np.nan
+    return made
+
+
 def ids(array: Any, one: Category) -> Values:
     """The ids of single values."""
     if one.bounds is not None:
@@ -51,7 +101,7 @@ def ids(array: Any, one: Category) -> Values:
     return _hashed(array, one.hashed_as) if one.hash else _whole(array, one)
 
 
-def bags(array: Any, one: Category) -> tuple[Values, Ids]:
+def bags(array: Any, one: Category, na_values: Sequence[str] = ()) -> tuple[Values, Ids]:
     """The ids of the values of each row, all in one, and offsets. Gaps among values, and empty ones, are left out."""
     pc = needed("pyarrow.compute", "Arrow columns")
     plain = value_type(array.type)
@@ -64,7 +114,7 @@ def bags(array: Any, one: Category) -> tuple[Values, Ids]:
         return _without_gaps(found, array, np.arange(len(array) + 1, dtype=np.int64))
     offsets = np.zeros(len(array) + 1, dtype=np.int64)
     np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy(), out=offsets[1:])
-    items = array.flatten()
+    items = with_gaps(array.flatten(), na_values)
     return _without_gaps(ids(items, one), items, offsets)
 
 
@@ -204,7 +254,7 @@ def _whole(array: Any, one: Category) -> Values:
         array = array.cast(pa.int64())
         made = (array if array.null_count == 0 else pc.fill_null(array, 0)).to_numpy()
     if gaps is not None:
-        made = np.where(gaps, np.int64(one.padding), made)
+        made = np.where(gaps, np.int64(one.missing or 0), made)
     return Values(made, gaps, wrong)
 
 

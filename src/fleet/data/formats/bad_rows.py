@@ -31,12 +31,20 @@ class BadRows:
         for place, row in enumerate(rows[:MOST_TOLD].tolist()):
             self._told.setdefault(row, what(place))
 
+    def kept(self) -> npt.NDArray[np.int64] | None:
+        """The rows that are left, or None if that is all."""
+        return None if self._mask is None else np.flatnonzero(~self._mask).astype(np.int64, copy=False)
+
+    def told(self) -> list[tuple[int, str]]:
+        """Some of them and what is wrong, in their order."""
+        return sorted(self._told.items())
+
     def finish(self, path: str, first_row: Callable[[], int], problems: Problems) -> npt.NDArray[np.int64] | None:
         """Note them; the rows that are left, or None if that is all. `first_row`: the table's first in its file."""
         if self._mask is None:
             problems.note(self._num, [])
             return None
         begin = first_row() + 1
-        told: list[tuple[str, int, Any]] = [(path, begin + row, what) for row, what in sorted(self._told.items())]
+        told: list[tuple[str, int, Any]] = [(path, begin + row, what) for row, what in self.told()]
         problems.note(self._num, told, int(self._mask.sum()))
-        return np.flatnonzero(~self._mask).astype(np.int64, copy=False)
+        return self.kept()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fleet import _native
-from fleet.data.formats.matrices import matrix_of
+from fleet.data.formats.bad_rows import BadRows
+from fleet.data.formats.matrices import matrix_of, side_by_side
 from fleet.data.formats.multislot_schema import MultiSlot
+from fleet.data.formats.number_columns import Numbers, number_column
 from fleet.data.formats.text import TextFormat
 from fleet.data.formats.text_head import Head
 from fleet.data.formats.text_plan import Bad, Text
 from fleet.data.records import Column, Records, join
+from fleet.data.schema import Number
 from fleet.errors import UsageTypeError
 
 
@@ -45,43 +49,63 @@ class SlotPlan:
         """The records of whole lines, how many lines there were, and the bad ones."""
         made: list[Records] = []
         bad: Bad = []
-        start = line = 0
+        start = line = num = 0
         while True:
             end, found = len(text), self._native(text[start:])
             consumed, num_lines, *_, problem = found
             if problem is not None:
                 end = start + consumed
                 bad.append((line + num_lines, end, problem[1]))
+                num += 1
                 found = self._native(text[start:end])
-            made.append(self._records(found[2], found[4]))
+            num += found[2]
+            made.append(self._records(found[2], found[4], line, bad))
             if problem is None:
-                records = join(made)
-                return records, records.num + len(bad), bad
+                return join(made), num, sorted(bad)
             line += num_lines + 1
             start = end + _length_of_line(text[end:])
 
     def _native(self, text: Text) -> tuple[Any, ...]:
         return _native.parse_multislot(text, True, self._declared)
 
-    def _records(self, num: int, columns: list[Any]) -> Records:
-        """Columns of slots as those of a schema's layout."""
+    def _records(self, num: int, columns: list[Any], line: int, bad: Bad) -> Records:
+        """Columns of slots as those of a schema's layout; numbers that float32 changes are noted as bad lines."""
         schema = self._schema
         of = {one.name: column for one, column in zip(schema.slots, columns, strict=True)}
-        single = {*schema.labels, schema.weight}
-        numbers = [of[one.name][0] for one in schema.slots if one.floats and not one.skip and one.name not in single]
-        made = {
-            "label": _side_by_side([of[name][0] for name in schema.labels]),
-            "dense": _side_by_side(numbers),
-            "ids": _side_by_side([of[one.name][0] for one in schema.single]),
-        }
+        wrong = BadRows(num)
+
+        def numbers(role: str, of_slot: Any, declared: Sequence[Number]) -> list[npt.NDArray[Any]]:
+            parts = zip(declared, of_slot.T, strict=True)
+            return [number_column(role, one, [Numbers(0, found, None)], num, wrong) for one, found in parts]
+
+        made = {"ids": _side_by_side([of[one.name][0] for one in schema.single])}
+        dense: list[npt.NDArray[Any]] = []
+        for slot in schema.slots:
+            if not slot.floats or slot.skip or slot.name in (*schema.labels, schema.weight):
+                continue
+            found = numbers("column", of[slot.name][0], slot.numbers)
+            if slot.dtype in ("float64", "int64"):
+                made |= {one.name: Column(part[:, None], None) for one, part in zip(slot.numbers, found, strict=True)}
+            else:
+                dense += found
+        labels = [part for name in schema.labels for part in numbers("label", of[name][0], [Number(name)])]
+        made |= {"label": _matrix(labels, num), "dense": _matrix(dense, num)}
         if schema.weight is not None:
-            made["weight"] = Column(of[schema.weight][0], None)
+            made["weight"] = _matrix(numbers("weight", of[schema.weight][0], [Number(schema.weight)]), num)
         for one in schema.several:
             values, offsets = of[one.name]
             if one.length is not None and offsets is not None:
                 values, offsets = matrix_of(values, offsets, one.length, one.padding), None
             made[one.name] = Column(values, offsets)
-        return Records(schema.layout, [made[slot.name] for slot in schema.layout], num)
+        records = Records(schema.layout, [made[slot.name] for slot in schema.layout], num)
+        if (kept := wrong.kept()) is None:
+            return records
+        bad += [(line + row, 0, what) for row, what in wrong.told()]
+        return records.take(kept)
+
+
+def _matrix(columns: list[npt.NDArray[Any]], num: int) -> Column:
+    return Column(side_by_side(columns, num, np.float32), None)
 
 
 def _side_by_side(columns: list[npt.NDArray[Any]]) -> Column:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleet.data.checks import count_of
-from fleet.data.schema import Category, Schema
+from fleet.data.schema import Category, Number, Schema
 from fleet.data.slots import DataSlot
 from fleet.errors import UsageError, UsageTypeError
 
@@ -22,7 +22,8 @@ class Slot:
 
     `width`: each sample has exactly so many; with 1 the slot is a column of a batch's `ids`. `length`: any number, of
     which the last `length` are kept, filled up with `padding`: a matrix. `floats`: so many numbers, not ids, which
-    go into `dense`. `skip`: the lines have it, and nobody reads it.
+    go into `dense`, or with `dtype="float64"` or `"int64"` into `Batch.numbers` (see `Number`). `skip`: the lines have
+    it, and nobody reads it.
     """
 
     name: str
@@ -31,8 +32,11 @@ class Slot:
     padding: int = 0
     floats: int | None = None
     skip: bool = False
+    dtype: str | None = None
 
     def __post_init__(self) -> None:
+        if self.dtype is not None and self.floats is None:
+            raise UsageError(f"slot {self.name!r} has ids, which are int64; dtype= is for numbers: give floats= too")
         given = {"width": self.width, "length": self.length, "floats": self.floats}
         set_ = [name for name, value in given.items() if value is not None]
         if len(set_) > 1:
@@ -46,15 +50,16 @@ class Slot:
     def data_slot(self) -> DataSlot:
         """As the native parser reads it."""
         if self.floats is not None:
-            return DataSlot(self.name, "float32", (self.floats,))
+            return DataSlot(self.name, "int64" if self.dtype == "int64" else "float64", (self.floats,))
         return DataSlot(self.name, "int64", None if self.width is None else (self.width,))
 
     @property
-    def numbers(self) -> list[str]:
-        """Names for each of its numbers in a schema."""
+    def numbers(self) -> list[Number]:
+        """Each of its numbers in a schema."""
         if self.floats is None:
             return []
-        return [self.name] if self.floats == 1 else [f"{self.name}.{place}" for place in range(self.floats)]
+        names = [self.name] if self.floats == 1 else [f"{self.name}.{place}" for place in range(self.floats)]
+        return [Number(name, dtype=self.dtype) for name in names]
 
     @property
     def category(self) -> Category:
@@ -92,7 +97,7 @@ class MultiSlot(Schema):
         read = [one for one in every if not one.skip and one.name not in single]
         super().__init__(
             label=label,
-            numbers=[name for one in read for name in one.numbers],
+            numbers=[number for one in read for number in one.numbers],
             categories=[one.category for one in read if one.floats is None],
             weight=weight,
         )

@@ -20,16 +20,17 @@ namespace {
 
 using namespace fleet::plane;
 
-using Groups = std::vector<std::tuple<std::string, std::map<std::string, double>, std::size_t>>;
+using Groups =
+    std::vector<std::tuple<std::string, std::map<std::string, double>, std::vector<std::size_t>>>;
 
 std::shared_ptr<Dense> make_dense(const Groups& groups) {
   std::vector<std::unique_ptr<Rule>> rules;
-  std::vector<std::size_t> sizes;
-  for (const auto& [name, args, size] : groups) {
+  std::vector<std::vector<std::size_t>> parts;
+  for (const auto& [name, args, sizes] : groups) {
     rules.push_back(make_rule(name, args));
-    sizes.push_back(size);
+    parts.push_back(sizes);
   }
-  return std::make_shared<Dense>(std::move(rules), sizes);
+  return std::make_shared<Dense>(std::move(rules), parts);
 }
 
 std::size_t checked(const Dense& dense, std::size_t group) {
@@ -48,9 +49,11 @@ void start(Dense& dense, std::size_t group, nb::handle values) {
 void restore_dense(Dense& dense, std::size_t group, nb::handle values, nb::handle state) {
   const std::size_t size = dense.size(checked(dense, group));
   const AnyArray array = as_floats(values, "values", size);
-  const AnyArray states = as_floats(state, "state", dense.rule(group).state_width(size));
+  const bool is_split = !state.is_none() && nb::len(state) == dense.split_width(group);
+  const std::size_t width = is_split ? dense.split_width(group) : dense.shared_width(group);
+  const AnyArray states = as_floats(state, "state", width);
   WithoutGil release;
-  dense.restore(group, floats(array), floats(states));
+  dense.restore(group, floats(array), floats(states), width);
 }
 
 nb::object view_of(const Dense::Values& values) {
@@ -79,8 +82,13 @@ std::size_t apply_dense(Dense& dense, nb::sequence updates, std::size_t num_push
   std::vector<Dense::Update> found;
   std::vector<AnyArray> kept;
   for (nb::handle one : updates) {
-    const auto [group, lr, grads] = nb::cast<std::tuple<std::size_t, double, nb::object>>(one);
-    Dense::Update update{checked(dense, group), lr, {}};
+    auto [group, lr, grads, absent] =
+        nb::cast<std::tuple<std::size_t, double, nb::object, std::vector<std::size_t>>>(one);
+    Dense::Update update{checked(dense, group), lr, {}, std::move(absent)};
+    if (!std::is_sorted(update.absent.begin(), update.absent.end()) ||
+        (!update.absent.empty() && update.absent.back() >= dense.num_parts(group))) {
+      value_error("absent parts must be parts of dense group " + std::to_string(group) + ", ascending");
+    }
     for (nb::handle each : grads) {
       kept.push_back(as_floats(each, "grads", dense.size(group)));
       update.grads.push_back(floats(kept.back()));

@@ -95,12 +95,14 @@ nb::object find(const Table& table, nb::handle keys) {
   return to_numpy(std::move(out));
 }
 
-void assign(Table& table, nb::handle keys, nb::handle values) {
+std::size_t assign(Table& table, nb::handle keys, nb::handle values, nb::handle step, nb::handle skip_shards) {
   const AnyArray array = as_int64(keys, "keys");
   const AnyArray value_array = as_array(values, "values");
   const float* data = items<float>(value_array, values, "values", {array.size(), table.format().width});
+  const std::uint32_t at_step = as_step(step, "step");
+  const std::uint64_t skipped = as_integer(skip_shards, "skip_shards", 0, kAny);
   WithoutGil release;
-  table.assign(int64s(array), array.size(), data);
+  return table.assign(int64s(array), array.size(), data, at_step, skipped);
 }
 
 // The memory of [n, record_words] int32.
@@ -351,7 +353,8 @@ void add_table(nb::module_& m) {
       .def("check_all", &check_all, nb::arg("pushes").none(), nb::kw_only(), nb::arg("step").none(),
            nb::arg("lr").none(), nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false)
       .def("find", &find, nb::arg("keys").none())
-      .def("assign", &assign, nb::arg("keys").none(), nb::arg("values").none())
+      .def("assign", &assign, nb::arg("keys").none(), nb::arg("values").none(), nb::kw_only(),
+           nb::arg("step").none() = 0, nb::arg("skip_shards").none() = 0)
       .def("read", &read, nb::arg("keys").none(), nb::arg("records").none())
       .def("write", &write, nb::arg("keys").none(), nb::arg("records").none())
       .def_prop_ro("record_words", &Table::record_words)

@@ -172,8 +172,10 @@ class Table {
   void check(const Push& push) const { check_all(&push, 1); }
   // found[i] = 1 if keys[i] has a row, else 0
   void find(const std::int64_t* keys, std::size_t n, std::uint8_t* found) const;
-  // Sets the values of rows [n, width]; rows that are new begin with a new state.
-  void assign(const std::int64_t* keys, std::size_t n, const float* values);
+  // Gives keys rows of these values [n, width], whatever the entry policy: with a new state and new counters, within
+  // bounds and norm, last seen in `step`. Returns how many rows went, to stay below the ceiling.
+  std::size_t assign(const std::int64_t* keys, std::size_t n, const float* values, std::uint32_t step = 0,
+                     std::uint64_t skip_shards = 0);
   // Rows with all that belongs to them, for a cache that trains them elsewhere: float values and state, then as words
   // how often and when the row was seen, and whether there is one; a key without a row has what it would begin with.
   // Only for tables of float values in memory, without clicks. Large requests work on the threads of the shared team.

@@ -136,7 +136,7 @@ def strategy_of(args: argparse.Namespace, layers: Sequence[str]) -> fleet.Distri
     if args.lamb:
         strategy.lamb_configs = {"lamb_weight_decay": args.weight_decay, "exclude_from_weight_decay": NO_DECAY}
     if args.clip_norm:
-        strategy.gradient_clip_norm = args.clip_norm
+        strategy.clip_norm = args.clip_norm
     if args.skip_nonfinite:
         strategy.nonfinite_gradients = "skip"
     return strategy

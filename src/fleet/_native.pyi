@@ -452,8 +452,12 @@ class Table:
     def find(self, keys: _Keys) -> npt.NDArray[np.uint8]:
         """Return 1 for each key that has a row, else 0."""
 
-    def assign(self, keys: _Keys, values: _Floats) -> None:
-        """Set the values of rows, [n, width]; rows that are new begin with a new state."""
+    def assign(self, keys: _Keys, values: _Floats, *, step: int = 0, skip_shards: int = 0) -> int:
+        """Give keys rows of these values, [n, width], with a new state and new counters, last seen in `step`.
+
+        No entry policy is asked; bounds and the largest norm hold. Returns how many rows were evicted. `skip_shards` is
+        that of `push`.
+        """
 
     @property
     def record_words(self) -> int:
@@ -664,8 +668,8 @@ class Clicks:
 class Dense:
     """The dense parameters of one server: a flat buffer and a rule for each group, all under one lock."""
 
-    def __init__(self, groups: Sequence[tuple[str, Mapping[str, float], int]]) -> None:
-        """Make groups of zeros, given as rule, its arguments and size."""
+    def __init__(self, groups: Sequence[tuple[str, Mapping[str, float], Sequence[int]]]) -> None:
+        """Make groups of zeros, given as rule, its arguments and the sizes of its parts: the blocks of parameters."""
 
     def start(self, group: int, values: _Floats) -> None:
         """Give a group its first values; the state of its rule begins anew."""
@@ -677,13 +681,17 @@ class Dense:
         """Return the values of every group, of one moment: not a copy, and no later update changes them."""
 
     def snapshot(self) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
-        """Return the same with the state of each rule."""
+        """Return the same with the state of each rule: its arrays, then its scalars, for all parts or for each."""
 
     def apply(
-        self, updates: Sequence[tuple[int, float, Sequence[_Floats]]], num_pushes: int, skip_nonfinite: bool
+        self,
+        updates: Sequence[tuple[int, float, Sequence[_Floats], Sequence[int]]],
+        num_pushes: int,
+        skip_nonfinite: bool,
     ) -> int:
         """Apply the mean over `num_pushes` of each group's gradients, given as group, rate and gradients in order.
 
+        Last come the parts of the group that sit this step out, ascending: values and state stay as they are.
         Return how many groups were skipped for a NaN or an Inf.
         """
 

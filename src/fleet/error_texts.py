@@ -50,6 +50,16 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "usageerror",
+        "the-weight-of-an-embedding",
+        (
+            "weight of a fleet.nn module: …",
+            "…weight of the state_dict has shape … and no keys",
+            "the rows of this … are on the servers, and would not be pickled with it",
+            "this … is a copy, and reads the rows of the module that it was copied from",
+        ),
+    ),
+    (
+        "usageerror",
         "offsets-and-bags",
         (
             "offsets are missing: ids are …-D",
@@ -65,10 +75,20 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "… was moved from … to … after fleet.init_worker()",
             "parameter … was moved or converted after Fleet took it over",
             "parameter … needs a gradient now, but was frozen",
-            "parameter … was frozen after fleet.init_worker()",
             "parameter group … of optimizer … changed its …",
             "optimizer … has … parameter groups now, but had",
             "… is … now, and was … in fleet.init_worker()",
+        ),
+    ),
+    (
+        "usageerror",
+        "clipping-beside-servers",
+        (
+            "torch.nn.utils.clip_grad_norm_ has the gradients of this worker alone",
+            "torch.nn.utils.clip_grad_value_ reaches neither the rows of tables nor the mean over workers",
+            "strategy.clip_norm = …: it is not built for gradients that go out together",
+            "strategy.clip_norm = …: the norm of a step needs the gradients of every worker",
+            "strategy.clip_norm = …: with strategy.dense = 'allreduce'",
         ),
     ),
     (

@@ -63,14 +63,15 @@ def assert_counted(folder: Path, num_steps: int, *num_servers: int) -> None:
     assert {one["version"] for one in stats} == {2 * num_steps}
 
 
-def test_a_synchronous_run_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["sync", pytest.param("clipped", marks=pytest.mark.exhaustive)])
+def test_a_synchronous_run_is_the_same_to_the_last_bit(mode: str, tmp_path: Path) -> None:
     """Two servers, then three, then two: everything is as if there had been two all the time."""
     folders = [tmp_path / name for name in ("plain", "changed")]
     for folder in folders:
         folder.mkdir()
     with (
-        RunningJob(command(2, "sync", 100), folders[0], warm=True) as plain,
-        RunningJob(command(2, "sync", 100, "20:3", "60:2"), folders[1], warm=True) as changed,
+        RunningJob(command(2, mode, 100), folders[0], warm=True) as plain,
+        RunningJob(command(2, mode, 100, "20:3", "60:2"), folders[1], warm=True) as changed,
     ):
         for job in (plain, changed):
             result = job.finish()

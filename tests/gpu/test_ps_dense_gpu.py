@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 @pytest.mark.parametrize(("rule", "args"), VARIANTS, ids=str)
 def test_as_the_native_rule(rule: str, args: dict[str, float]) -> None:
-    host, device = dense_group(rule, args, SIZE, "cpu"), dense_group(rule, args, SIZE, "cuda")
+    host, device = dense_group(rule, args, [SIZE], "cpu"), dense_group(rule, args, [SIZE], "cuda")
     for group in (host, device):
         group.start(values())
         train(group, 0, STEPS)
@@ -26,7 +26,7 @@ def test_as_the_native_rule(rule: str, args: dict[str, float]) -> None:
 
 
 def test_a_request_may_go_as_soon_as_it_was_taken() -> None:
-    group = DeviceGroup("sgd", {}, 1 << 22, "cuda")
+    group = DeviceGroup("sgd", {}, [1 << 22], "cuda")
     grads = np.ones(1 << 22, np.float32)
     for _ in range(20):
         grads[:] = 1
@@ -36,7 +36,7 @@ def test_a_request_may_go_as_soon_as_it_was_taken() -> None:
 
 
 def test_what_was_read_stays() -> None:
-    group = DeviceGroup("sgd", {}, 1 << 20, "cuda")
+    group = DeviceGroup("sgd", {}, [1 << 20], "cuda")
     reads = []
     for _ in range(5):
         reads.append(group.read())
@@ -45,7 +45,7 @@ def test_what_was_read_stays() -> None:
 
 
 def test_a_server_without_a_share_of_the_group() -> None:
-    group = DeviceGroup("adam", {}, 0, "cuda")
+    group = DeviceGroup("adam", {}, [0], "cuda")
     nothing = np.zeros(0, np.float32)
     group.apply(nothing, 0.1)
     group.restore(nothing, nothing)

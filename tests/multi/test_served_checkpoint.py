@@ -106,7 +106,8 @@ class Whole(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             for parameter in self.parameters():
-                parameter.uniform_(-0.5, 0.5, generator=generator)
+                if parameter.numel():
+                    parameter.uniform_(-0.5, 0.5, generator=generator)
 
     def forward(self, ids: torch.Tensor) -> Any:
         self.seen += 1

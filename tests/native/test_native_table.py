@@ -311,10 +311,10 @@ def test_sgd_is_a_dict(requests: list[tuple[str, list[int], int]]) -> None:
                 steps[key] = now
             assert table.push(array, rows, step=now, lr=0.5)["created"] == len(model) - before
         elif what == "assign":
-            table.assign(array, rows)
+            table.assign(array, rows, step=now)
             for key, value in zip(keys, rows[:, 0], strict=True):
                 model[key] = float(value)
-                steps.setdefault(key, 0)
+                steps[key] = now
         elif what == "move":
             moved = make_table(width=1, initializer="constant", initializer_args={"value": 3})
             servers = 1 + number % 4
@@ -338,6 +338,29 @@ def test_keys_without_a_row_are_zeros_if_asked_for() -> None:
     first = table.pull(keys)
     assert first.all()
     np.testing.assert_array_equal(table.pull(keys, zeros=True), [first[0], [0, 0]])
+
+
+def test_assigned_rows_are_new_ones_and_leave_shards_that_have_them() -> None:
+    table = make_table(
+        rule="adagrad", rule_args={"initial_accumulator_value": 0.5}, entry="count_filter", entry_args={"count": 2}
+    )
+    keys = np.arange(300)
+    table.push(keys, floats(300, 2), step=1, lr=0.1)
+    assert (len(table), table.num_waiting) == (0, 300)
+    table.assign(keys, floats(300, 2, value=3), step=4)
+    assert (len(table), table.num_waiting, table.newest_step) == (300, 0, 4)
+    table.push(keys, floats(300, 2), step=5, lr=0.1)
+    before = table.export(0, 64)
+    assert not (before["state"] == 0.5).any()
+    even = sum(1 << shard for shard in range(0, 64, 2))
+    table.assign(keys, floats(300, 2, value=9), step=6, skip_shards=even)
+    for shard in range(64):
+        rows = table.export(shard, shard + 1)
+        is_old = shard % 2 == 0
+        assert (rows["step"] == (5 if is_old else 6)).all()
+        assert ((rows["state"] == 0.5).all() and (rows["seen"] == 0).all()) != is_old or not len(rows["keys"])
+    with pytest.raises(ValueError, match="step"):
+        table.assign(keys, floats(300, 2), step=-1)
 
 
 @pytest.mark.parametrize("norm_type", [1.0, 2.0, None])

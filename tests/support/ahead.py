@@ -53,7 +53,8 @@ def deep(seed: int = 0) -> Deep:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.uniform_(-0.3, 0.3, generator=generator)
+            if parameter.numel():
+                parameter.uniform_(-0.3, 0.3, generator=generator)
     return model
 
 

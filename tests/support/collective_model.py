@@ -186,9 +186,9 @@ def summed() -> float:
 
 
 def clipped() -> dict[str, float]:
-    found = {"whole": worst(train(strategy_of(gradient_clip_norm=0.1)), alone(clip=0.1))}
+    found = {"whole": worst(train(strategy_of(clip_norm=0.1)), alone(clip=0.1))}
     sharding = {"sharding": True, "sharding_configs": {"stage": 3, "segment_broadcast_MB": 0.001}}
-    found["sharded"] = worst(train(strategy_of(gradient_clip_norm=0.1, **sharding)), alone(clip=0.1))
+    found["sharded"] = worst(train(strategy_of(clip_norm=0.1, **sharding)), alone(clip=0.1))
     return found
 
 

@@ -89,6 +89,9 @@ def right(method: str, caller: ps_pb2.Caller) -> tuple[Any, list[NDArray[Any]]]:
         header.dense_lrs.append(0.1)
         header.want_dense = True
         tensors = [keys, rows, keys, rows, dense]
+    elif method == "Assign":
+        header.sequence = 1
+        tensors = [keys, rows]
     elif method in ("Save", "Load"):
         header.folder = "saved"
     elif method == "Cut":

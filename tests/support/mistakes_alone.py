@@ -80,7 +80,6 @@ OPTIMIZERS = {
         ("    loss.backward()\n", "    scaler.scale(loss).backward()\n    scaler.unscale_(optimizer)\n"),
         (STEP, "    scaler.step(optimizer)\n"),
     ),
-    "layers frozen after `fleet.init_worker`": in_the_loop("    model.layers.weight.requires_grad_(False)\n"),
     "`optimizer.add_param_group` after `fleet.init_worker`": after_init_worker(
         "optimizer.add_param_group({'params': nn.Linear(1, 1).parameters()})\n"
     ),

@@ -39,9 +39,11 @@ class Net(nn.Module):
 
 
 def strategy(mode: str) -> fleet.DistributedStrategy:
-    """Of a mode."""
+    """Of a mode; "clipped" is sync with a limit for the norm of gradients."""
     made = fleet.DistributedStrategy()
-    made.a_sync = mode != "sync"
+    made.a_sync = mode not in ("sync", "clipped")
+    if mode == "clipped":
+        made.clip_norm = 0.05
     if mode == "geo":
         made.a_sync_configs.k_steps = 3
     return made
@@ -121,7 +123,7 @@ def main(mode: str, num_steps: str, *changes: str) -> None:
     wanted = {
         int(at): int(servers) for at, _, servers in (change.partition(":") for change in changes if ":" in change)
     }
-    (training if mode == "sync" else counting)(int(num_steps), wanted)
+    (training if mode in ("sync", "clipped") else counting)(int(num_steps), wanted)
     fleet.flush()
     fleet.barrier_worker()
     if fleet.is_first_worker():

@@ -73,7 +73,7 @@ def test_one_worker_trains_as_plain_torch(here: Fleet) -> None:
 
 
 def test_a_schedule_made_before_does_not_replace_the_step(here: Fleet) -> None:
-    begin(here, gradient_clip_norm=1e-6)
+    begin(here, clip_norm=1e-6)
     module = nn.Linear(2, 1)
     before = module.weight.detach().clone()
     sgd = torch.optim.SGD(module.parameters(), lr=1.0)
@@ -105,7 +105,7 @@ def test_a_scaler_of_the_users_own_works_with_a_fused_optimizer(here: Fleet) -> 
 
 
 def test_clipping_and_merging_without_gradients(here: Fleet) -> None:
-    begin(here, gradient_merge=True, gradient_merge_configs={"k_steps": 2}, gradient_clip_norm=1.0)
+    begin(here, gradient_merge=True, gradient_merge_configs={"k_steps": 2}, clip_norm=1.0)
     module = nn.Linear(1, 1)
     model_of(here, module)
     optimizer = here.distributed_optimizer(torch.optim.SGD(module.parameters(), lr=1.0))
@@ -114,7 +114,7 @@ def test_clipping_and_merging_without_gradients(here: Fleet) -> None:
 
 
 def test_compression_clips_in_a_job_of_one(here: Fleet) -> None:
-    begin(here, dgc=True, gradient_clip_norm=1e-6)
+    begin(here, dgc=True, clip_norm=1e-6)
     module = nn.Linear(1, 1, bias=False)
     before = float(module.weight.detach())
     model = model_of(here, module)
@@ -199,7 +199,7 @@ def test_either_order_and_several_models(here: Fleet) -> None:
 
 
 def test_mistakes(here: Fleet) -> None:
-    begin(here, gradient_clip_norm=1.0)
+    begin(here, clip_norm=1.0)
     module = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     distributed = here.distributed_optimizer(optimizer)

@@ -5,10 +5,7 @@ The server is in this process, so nothing here needs a network.
 
 from __future__ import annotations
 
-import copy
 import io
-import pickle
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +13,7 @@ import torch
 from torch import nn
 
 import fleet
-from fleet.errors import NotReadyError, UsageError
+from fleet.errors import UsageError
 from fleet.nn import Embedding, EmbeddingCollection, Slot
 from fleet.ps.service import Service
 from support.training import Net, Trainer, joined, strategy
@@ -210,24 +207,6 @@ def test_a_table_needs_a_rule() -> None:
     with pytest.raises(UsageError, match="table 'ads' has no rule: give its module rule=fleet.rules.Adagrad"):
         with joined(model=model, optimizer=lambda model: torch.optim.SGD(model[1].parameters(), lr=1.0)):
             pass
-
-
-@pytest.mark.parametrize("how", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_a_copy_of_a_model_has_the_parameters_but_no_table(how: Callable[[nn.Module], nn.Module]) -> None:
-    with joined() as one:
-        one.train(2)
-        copied = how(one.model)
-        with pytest.raises(NotReadyError, match="Embedding has no table yet"):
-            copied(torch.tensor([[1]]))
-        assert isinstance(copied, Net)
-        assert isinstance(one.model, Net)
-        torch.testing.assert_close(copied.out.weight, one.model.out.weight)
-        before = copied.out.weight.detach().clone()
-        one.train(2, 4)  # the original goes on, the copy stays
-        torch.testing.assert_close(copied.out.weight, before)
-        one.fleet.stop_worker()
-    with joined(model=copied) as again:
-        again.train(2)
 
 
 def test_a_state_dict_holds_the_dense_parameters() -> None:

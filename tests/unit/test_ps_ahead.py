@@ -20,6 +20,8 @@ def flat_of(sizes: dict[str, int], blocks: list[DenseBlock], groups: dict[str, i
 def fill(flat: FlatParameters) -> None:
     """Every gradient is another number."""
     flat.gradient_buffer.copy_(torch.arange(len(flat.gradient_buffer)))
+    for slot in flat._slots:
+        slot.parameter.grad = slot.gradient
 
 
 def test_portions_are_the_pieces() -> None:

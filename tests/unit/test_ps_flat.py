@@ -87,8 +87,10 @@ def test_values_and_gradients_are_kept_and_become_views() -> None:
         assert mine.untyped_storage().data_ptr() == flat.value_buffer.data_ptr()
         assert gradient(mine).untyped_storage().data_ptr() == flat.gradient_buffer.data_ptr()
         assert mine.data_ptr() % (4 * ALIGNMENT) == gradient(mine).data_ptr() % (4 * ALIGNMENT) == 0
-    flat.zero_grad()
+    flat.zero_grad(set_to_none=False)
     assert all(not gradient(one).any() for one in net.parameters())
+    flat.zero_grad()
+    assert all(one.grad is None for one in net.parameters())
 
 
 def joined(flat: FlatParameters, server: int, group: int) -> torch.Tensor:
@@ -109,7 +111,8 @@ def test_pieces_are_the_blocks_in_order(shapes: list[tuple[int, ...]], num_serve
     blocks = blocks_of(named, num_servers, dispatcher=how)
     flat = FlatParameters(named, blocks)
     for _, one, _ in named:
-        gradient(one).copy_(torch.randn_like(one))
+        one.grad = torch.randn_like(one)
+    flat.collect_gradients()
     lookup = {name: one for name, one, _ in named}
     wanted: dict[tuple[int, int], list[torch.Tensor]] = {}
     grads: dict[tuple[int, int], list[torch.Tensor]] = {}
@@ -206,18 +209,25 @@ def graph(parameter: torch.Tensor) -> torch.Tensor:
 @pytest.mark.filterwarnings("ignore:Using backward")
 def test_gradients_come_back_into_the_buffer(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
     parameter = nn.Parameter(torch.randn(3, 3))
+    parameter.grad = torch.full((3, 3), 7.0)
     flat = FlatParameters([("p", parameter, 0)], [DenseBlock("p", 0, 9, 0, 0)])
-    gradient(parameter).fill_(7)
     wanted = change(parameter)
     flat.collect_gradients()
     assert torch.equal(joined(flat, 0, 0).view(3, 3), wanted)
+    assert flat.absent([0]) == (["p"] if change is absent else [])
+    if change is absent:
+        assert parameter.grad is None
+        parameter.sum().backward()
+        flat.collect_gradients()
     assert not gradient(parameter).requires_grad
     gradient(parameter).fill_(9)
     assert (joined(flat, 0, 0) == 9).all()
     change(parameter)
     flat.zero_grad()
     parameter.sum().backward()
+    flat.collect_gradients()
     assert (joined(flat, 0, 0) == 1).all()
+    assert not flat.absent([0])
 
 
 def test_a_sparse_gradient_goes_into_the_view() -> None:
@@ -268,6 +278,7 @@ def test_other_strides_become_contiguous() -> None:
     flat = FlatParameters([("p", parameter, 0)], [DenseBlock("p", 0, 6, 0, 0)])
     assert np.frombuffer(flat.values(0, 0), np.float32).tolist() == [0, 3, 1, 4, 2, 5]
     (parameter * torch.arange(6.0).view(3, 2)).sum().backward()
+    flat.collect_gradients()
     assert joined(flat, 0, 0).tolist() == [0, 1, 2, 3, 4, 5]
 
 

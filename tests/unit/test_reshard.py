@@ -73,6 +73,11 @@ def push(service: Service, sequence: int, keys: Any) -> Any:
     return service.handle("Push", header, [*one, *one])[0]
 
 
+def assign(service: Service, sequence: int, keys: list[int], value: float) -> None:
+    header = ps_pb2.AssignRequest.Header(caller=caller(), sequence=sequence, table=0)
+    service.handle("Assign", header, [np.array(keys), np.full((len(keys), 2), value, np.float32)])
+
+
 def take(service: Service, number: int, **more: Any) -> list[int]:
     header = ps_pb2.TakeRequest.Header(caller=caller(), queue="files", number=number, **more)
     reply: Any = service.handle("Take", header, ())[0]
@@ -160,6 +165,32 @@ def test_everything_moves_and_what_changed_meanwhile_moves_last(
         assert push(service, 3, [8]).was_repeated
         assert not push(service, 4, [8] if index == 0 else []).was_repeated
         recovered.close()
+        service.close()
+
+
+def test_rows_that_are_written_by_value_meanwhile_move_too(
+    layouts: Layouts, old: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layouts.ask(2)
+    new = new_servers(layouts, monkeypatch)
+    assert ask(old, Phase.COPY).is_done
+    assign(old, 2, [5, 200], 9.0)
+    fill(new)
+    frozen(old)
+    (held,) = started(lambda: assign(old, 3, [6], 9.0))
+    for service in new:
+        assert ask(service, Phase.ADOPT, num_sources=1).is_done
+    assert not held.done()
+    layouts.decide(1, ["a", "b"])
+    ask(old, Phase.END)
+    with pytest.raises(MovedError):
+        held.result(20)
+    wanted = dict.fromkeys(range(100), 1.0) | {5: 9.0, 200: 9.0}
+    for service in new:
+        assign(service, 2, [], 7.0)  # was taken
+        assert service.state.ledger.taken(0) == Taken(1, 2, frozenset())
+    assert counts(new) == wanted
+    for service in new:
         service.close()
 
 

@@ -329,7 +329,7 @@ def test_a_gathered_state_dict_has_everything(trained: Trainer, tmp_path: Path) 
     equal(scores(model.eval()), evaluated(trained))
     again = fleet.gather_state_dict(model)
     assert all(torch.equal(again[name], state[name]) for name in state)
-    with pytest.raises(UsageError, match="the rows of this Embedding are on the servers, and fleet.load_model"):
+    with pytest.raises(UsageError, match="the rows of this Embedding are on the servers; fleet.load_rows"):
         trained.model.load_state_dict(state)
 
 

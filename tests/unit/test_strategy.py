@@ -26,7 +26,7 @@ def test_a_type_checker_knows_each_field(strategy: DistributedStrategy) -> None:
     assert_type(strategy.amp_configs.decr_ratio, float)
     assert_type(strategy.dense, str)
     assert_type(strategy.recompute_configs.checkpoints, tuple[str, ...])
-    assert_type(strategy.gradient_clip_norm, float | None)
+    assert_type(strategy.clip_norm, float | None)
     assert_type(strategy.sharding_configs.sharding_degree, int | None)
     assert_type(strategy.build_strategy.torch_compile, bool)
     assert_type(strategy.mode, Mode)

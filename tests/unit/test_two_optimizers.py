@@ -92,8 +92,7 @@ def test_a_save_may_follow_a_step_whose_gradients_reached_the_rows_of_the_other_
 def test_a_nan_of_one_optimizer_does_not_keep_the_other_from_its_step(mode: str) -> None:
     with pair(strategy(mode, k_steps=1)) as (here, model, _, judges):
         model.judge(torch.ones(1, 2)).sum().backward()
-        assert model.maker.weight.grad is not None
-        model.maker.weight.grad.fill_(float("nan"))
+        model.maker.weight.grad = torch.full((2, 2), float("nan"))
         before = model.judge.bias.detach().clone()
         judges.step()
         here.flush()
@@ -119,7 +118,6 @@ def test_merged_pushes_are_a_mean_over_those_of_their_own_optimizer(mode: str) -
 
 @pytest.mark.parametrize("mode", ALL_MODES)
 def test_a_layer_that_is_frozen_late_is_not_moved_by_a_momentum(mode: str) -> None:
-    """Torch leaves parameters without a gradient alone; a server would not."""
     model = nn.Linear(2, 1)
     groups: list[dict[str, Any]] = [{"params": [model.weight]}, {"params": [model.bias]}]
     with joined(
@@ -132,19 +130,13 @@ def test_a_layer_that_is_frozen_late_is_not_moved_by_a_momentum(mode: str) -> No
             one.optimizer.step()
 
         step()
+        one.fleet.flush()
+        frozen, bias = model.weight.detach().clone(), model.bias.detach().clone()
         model.weight.requires_grad_(False)
-        with pytest.raises(
-            UsageError, match=r"'weight' was frozen after fleet.init_worker\(\), but Adam still moves it"
-        ):
-            step()
-        one.optimizer.param_groups[0]["lr"] = 0.0
-        one.fleet.flush()
-        step()
-        one.fleet.flush()
-        frozen = model.weight.detach().clone()
         step()
         one.fleet.stop_worker()
         torch.testing.assert_close(model.weight.detach(), frozen)
+        assert not torch.equal(model.bias.detach(), bias)
 
 
 def test_a_rule_that_rests_without_a_gradient_lets_layers_be_frozen() -> None:

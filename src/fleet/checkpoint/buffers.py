@@ -36,29 +36,30 @@ def state_form(state_width: Callable[[int], int]) -> tuple[int, int]:
 def split_buffer(blocks: Sequence[BlockForm], values: Floats, state: Floats) -> list[BlockData]:
     """Blocks that lie one after the other in one buffer with one state, as views.
 
-    The state is `arrays` times as many floats as there are values, then the scalars, which all blocks share.
+    The state is `arrays` times as many floats as there are values, then the scalars, which all blocks share or which
+    stand there for each block, in their order.
     """
     arrays = blocks[0].arrays if blocks else 0
     columns = state[: arrays * len(values)].reshape(arrays, len(values))
-    result, at = [], 0
-    for block in blocks:
+    scalars, result, at = state[columns.size :], [], 0
+    each = 0 if not blocks or len(scalars) == blocks[0].scalars else blocks[0].scalars
+    for number, block in enumerate(blocks):
         span = slice(at, at := at + len(block))
-        result.append(BlockData(block, values[span], tuple(column[span] for column in columns), state[columns.size :]))
+        own = scalars[number * each : (number + 1) * each] if each else scalars
+        result.append(BlockData(block, values[span], tuple(column[span] for column in columns), own))
     assert at == len(values), f"blocks of {at} elements in a buffer of {len(values)}"
     return result
 
 
 def join_buffer(blocks: Sequence[BlockData]) -> tuple[Floats, Floats]:
-    """(values, state) of one buffer with these blocks one after the other: the reverse of `split_buffer`.
-
-    Of unequal scalars, the longest block's (of several, the first's) are taken.
-    """
+    """(values, state) of one buffer with these blocks one after the other: the reverse of `split_buffer`."""
     if not blocks:
         return np.zeros(0, np.float32), np.zeros(0, np.float32)
     values = np.concatenate([data.values for data in blocks])
     columns = [np.concatenate(parts) for parts in zip(*(data.arrays for data in blocks), strict=True)]
-    scalars = max(blocks, key=lambda data: len(data.block)).scalars
-    return values, np.concatenate([*columns, scalars])
+    first = blocks[0].scalars
+    scalars = [first] if all(np.array_equal(data.scalars, first) for data in blocks) else [d.scalars for d in blocks]
+    return values, np.concatenate([*columns, *scalars])
 
 
 def recut(found: Sequence[BlockData], wanted: Sequence[BlockForm]) -> list[BlockData]:

@@ -52,12 +52,10 @@ def refuse_contradictions(strategy: DistributedStrategy) -> None:
             "strategy.dgc and strategy.amp in float16 do not go together: an overflow would stay in what DGC keeps "
             'for later; set strategy.amp_configs = {"dtype": "bfloat16"}'
         )
-    if strategy.dgc and (
-        strategy.gradient_clip_value is not None or strategy.gradient_scale_configs.scale_strategy != "avg"
-    ):
+    if strategy.dgc and (strategy.clip_value is not None or strategy.gradient_scale_configs.scale_strategy != "avg"):
         raise StrategyError(
-            "strategy.dgc sends steps that momentum has made of gradients, so gradient_clip_value and "
-            'gradient_scale_configs.scale_strategy other than "avg" have nothing to work on; use gradient_clip_norm'
+            "strategy.dgc sends steps that momentum has made of gradients, so clip_value and "
+            'gradient_scale_configs.scale_strategy other than "avg" have nothing to work on; use clip_norm'
         )
     if strategy.amp_configs.use_pure_bf16 and strategy.amp and strategy.amp_configs.dtype == "float16":
         raise StrategyError(
@@ -100,7 +98,7 @@ def make_sync_policy(
 
         configs = strategy.dgc_configs
         ramp = Ramp(configs.sparsity, configs.rampup_begin_step, configs.rampup_step)
-        return DGC(module, num_workers, buckets, ramp, strategy.gradient_clip_norm)
+        return DGC(module, num_workers, buckets, ramp, strategy.clip_norm)
     if strategy.sharding:
         return _sharding(module, strategy, num_workers, device, buckets)
     if any(getattr(strategy, name) for name in _LOCAL):
@@ -190,7 +188,7 @@ def needs_optimizer(strategy: DistributedStrategy, policy: SyncPolicy) -> bool:
     """Whether an optimizer that is not Fleet's would leave out a part of what the strategy asks for."""
     switches = ("gradient_merge", "lars", "lamb", "fused_optimizer", "sharding", *_LOCAL, "dgc")
     asked = any(getattr(strategy, name) for name in switches)
-    values = strategy.gradient_clip_norm, strategy.gradient_clip_value
+    values = strategy.clip_norm, strategy.clip_value
     is_summed = strategy.gradient_scale_configs.scale_strategy != "avg" and policy.num_workers > 1
     asked = asked or strategy.nonfinite_gradients == "skip"
     return asked or is_summed or any(value is not None for value in values)

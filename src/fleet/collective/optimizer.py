@@ -127,10 +127,10 @@ class CollectiveOptimizer(Uncopied, PaddleMethods, Optimizer):
                 return True
         elif factor != 1.0 and (gradients := self._gradients()):
             torch._foreach_mul_(gradients, factor)
-        if strategy.gradient_clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(state.policy.to_clip(self.parameters), strategy.gradient_clip_norm)
-        if strategy.gradient_clip_value is not None:
-            torch.nn.utils.clip_grad_value_(self.parameters, strategy.gradient_clip_value)
+        if strategy.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(state.policy.to_clip(self.parameters), strategy.clip_norm)
+        if strategy.clip_value is not None:
+            torch.nn.utils.clip_grad_value_(self.parameters, strategy.clip_value)
         if self._clip is not None and self.inner is not self._given:
             self._clip(state.policy.to_clip(self.parameters))  # the user's own would do it as it steps, but does not
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -19,6 +19,7 @@ from fleet.nn.sparse import (
     checked_padding,
 )
 from fleet.ps.entries import AlwaysEntry
+from fleet.ps.given_rows import given_rows
 from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
 from fleet.ps.staging import upload
@@ -101,6 +102,34 @@ class Embedding(SparseModule):
         self.padding_idx = checked_padding(padding_idx)
         self.include_last_offset = include_last_offset
         self._request = request
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: torch.Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        *,
+        keys: torch.Tensor | None = None,
+        table: str | None = None,
+        **others: Any,
+    ) -> Self:
+        """An embedding whose table begins with these rows, [num, dim]: those of ids 0, 1, 2 ..., or of `keys`.
+
+        As torch's, it is frozen by default. `fleet.init_worker()` sends the rows of worker 0 to the servers, once in a
+        job: not where they begin with a checkpoint, and not when a worker is started again. Any other int64 is an id
+        too, without a row as yet. `others` are arguments of the class, such as `rule`.
+
+            embedding = fleet.nn.Embedding.from_pretrained(vectors, freeze=False, rule=fleet.rules.Adagrad(lr=0.05))
+        """
+        rows = given_rows(f"{cls.__name__}.from_pretrained()", keys, embeddings, padding=padding_idx)
+        width = rows.values.shape[1]
+        made = cls(width, table, padding_idx=padding_idx, max_norm=max_norm, norm_type=norm_type, **others)
+        made.first_rows = rows
+        made.weight.requires_grad_(not freeze)
+        return made
 
     def table_requests(self) -> Sequence[TableRequest]:
         return [self._request]

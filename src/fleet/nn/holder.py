@@ -14,6 +14,7 @@ from torch import nn
 
 from fleet.errors import UsageError
 from fleet.nn.held import First, Found, HeldTable, Rows, find, put
+from fleet.nn.stand_in import RowsWeight, not_written
 from fleet.ps.lookup import Request
 from fleet.ps.spec import TableSpec
 
@@ -27,6 +28,8 @@ class Holder(nn.Module):
 
     A module of several tables has a submodule for each, with a `weight` and `keys` of its own.
     """
+
+    weight: nn.Parameter
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,6 +50,11 @@ class Holder(nn.Module):
         raise NotImplementedError
 
     @property
+    def was_bound(self) -> bool:
+        """Whether its rows have ever been on servers."""
+        return self._was_bound
+
+    @property
     def is_held(self) -> bool:
         """Whether it holds rows of its own."""
         return bool(self._first)
@@ -58,19 +66,28 @@ class Holder(nn.Module):
         """
         self.refuse_if_bound()
         specs = self.specs(module)
-        for name, spec, rows in zip(self.home_names(), specs, tables, strict=True):
+        for spec, rows in zip(specs, tables, strict=True):
             rows.check(spec.name, spec.width)
+        self._first = tuple(First.of(spec) for spec in specs)
+        if isinstance(self.weight, RowsWeight):
+            self.weight = nn.Parameter(self.weight.detach(), self.weight.requires_grad)
+        for name, rows in zip(self.home_names(), tables, strict=True):
             if name and name not in self._modules:
                 self.add_module(name, HeldTable())
             put(self.get_submodule(name), rows)
-        self._first = tuple(First.of(spec) for spec in specs)
+
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        """As torch's; UsageError for a `weight` with values in the place of the one that stands for rows."""
+        if name == "weight" and param is not None and param.numel() and not self.is_held:
+            raise not_written("weight = Parameter(tensor)")
+        super().register_parameter(name, param)
 
     def refuse_if_bound(self) -> None:
         """UsageError where the rows are on servers."""
         if self.is_bound:
             raise UsageError(
-                f"the rows of this {type(self).__name__} are on the servers, and fleet.load_model() puts those of a "
-                "checkpoint there; a state_dict with rows is for a model without a job"
+                f"the rows of this {type(self).__name__} are on the servers; fleet.load_rows(module, keys, weight) "
+                "writes those of a state_dict there, fleet.load_model() those of a checkpoint"
             )
 
     def refuse_if_held(self) -> None:
@@ -78,7 +95,7 @@ class Holder(nn.Module):
         if self.is_held:
             raise UsageError(
                 f"this {type(self).__name__} holds rows of its own, which the servers would not know; make the model "
-                "afresh, and load rows into the servers with fleet.load_model()"
+                "afresh, and write rows to the servers with fleet.load_rows() or fleet.load_model()"
             )
 
     def find(self, request: Request) -> Found:
@@ -98,7 +115,10 @@ class Holder(nn.Module):
         return Found(torch.cat([rows.new_zeros(1, rows.shape[1]), rows]), (places + 1) * torch.cat(kept), 0)
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *others: Any) -> None:
-        """Make room for the rows of a state_dict that has them; torch then compares and copies as ever."""
+        """Make room for the rows of a state_dict that has them; torch then compares and copies as ever.
+
+        UsageError for the weight of a `torch.nn.Embedding`, whose rows have no keys.
+        """
         homes = [f"{prefix}{name}." if name else prefix for name in self.home_names()]
         if all(f"{home}{own}" in state_dict for home in homes for own in ("keys", "weight")):
             given = [Rows(state_dict[f"{home}keys"], state_dict[f"{home}weight"]) for home in homes]
@@ -111,11 +131,19 @@ class Holder(nn.Module):
                 keys = torch.arange(len(rows.keys), device=like["device"])
                 room.append(Rows(keys, torch.empty(rows.values.shape, **like)))
             self.hold(room, module)
+        elif f"{prefix}weight" in state_dict and state_dict[f"{prefix}weight"].numel() and not self.is_held:
+            shape = list(state_dict[f"{prefix}weight"].shape)
+            raise UsageError(
+                f"{prefix}weight of the state_dict has shape {shape} and no keys, but this {type(self).__name__} has "
+                "its rows in a table; take it out of the state_dict, and make the module by "
+                "Embedding.from_pretrained(weight) or call fleet.load_rows(module, None, weight) after "
+                "fleet.init_worker()"
+            )
         super()._load_from_state_dict(state_dict, prefix, *others)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        if self._was_bound and not self.is_held and not _is_fleets.get():
+        if self.was_bound and not self.is_held and not _is_fleets.get():
             _warn()
 
 

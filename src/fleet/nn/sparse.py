@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
 import torch
-from torch import nn
 
 from fleet.errors import NotReadyError, UsageError
 from fleet.nn.held import Found
 from fleet.nn.holder import Holder
+from fleet.nn.stand_in import RowsWeight
+from fleet.ps.clipped import gradient_of_rows
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Uniform
 from fleet.ps.lookup import Request
@@ -24,7 +27,10 @@ from fleet.strategy.check import Whole
 from fleet.strategy.sizes import size_bytes
 
 if TYPE_CHECKING:
+    from fleet.ps.given_rows import GivenRows
     from fleet.ps.worker import Worker
+
+log = logging.getLogger(__name__)
 
 DEFAULT_INITIALIZER = Uniform(-0.01, 0.01)
 
@@ -104,12 +110,15 @@ class SparseModule(Holder):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(0, width))
+        self.weight = RowsWeight(torch.empty(0, width))
+        self.first_rows: GivenRows | None = None
+        """What its table begins with; None: all rows begin with the values of its initialiser."""
         self._worker: Worker | None = None
         self._has_left = False
         self._is_dry = False
         self._device = self.weight.device
         self._tables: tuple[int, ...] = ()
+        self._copied_from: SparseModule | None = None
 
     def table_requests(self) -> Sequence[TableRequest]:
         """The tables that this module wants, in the order in which `bind` gets their indexes."""
@@ -120,10 +129,15 @@ class SparseModule(Holder):
         self._worker, self._tables, self._device = worker, tuple(tables), self.weight.device
         self._has_left, self._is_dry = worker is None, False
         self._was_bound = self._was_bound or worker is not None
+        self._copied_from = None
 
     def run_dry(self) -> None:
         """Read zeros until `bind`: for the first batch through a model with lazy modules, which need its shapes."""
         self._is_dry = True
+
+    @property
+    def was_bound(self) -> bool:
+        return self._bound._was_bound
 
     @property
     def is_bound(self) -> bool:
@@ -141,26 +155,35 @@ class SparseModule(Holder):
     @property
     def worker(self) -> Worker:
         """The worker that looks up rows; NotReadyError before `fleet.init_worker()` and after `fleet.stop_worker()`."""
-        if self._has_left:
+        bound = self._bound
+        if bound._has_left:
             raise has_left(type(self).__name__)
-        if self._worker is None:
+        if bound._worker is None:
             raise NotReadyError(
                 f"{type(self).__name__} has no table yet; pass the model to fleet.distributed_model(), then call "
                 "fleet.init_worker(), or without a job give it rows with fleet.load_inference_model(folder, model)"
             )
-        if self.weight.device != self._device:
+        if self.weight.device != bound._device:
             raise UsageError(
-                f"{type(self).__name__} was moved from {self._device} to {self.weight.device} after "
+                f"{type(self).__name__} was moved from {bound._device} to {self.weight.device} after "
                 "fleet.init_worker(); move the model before that"
             )
-        return self._worker
+        return bound._worker
+
+    @property
+    def _bound(self) -> SparseModule:
+        """The module whose tables it reads: itself or, where it is a copy that no job has, the one that it is of."""
+        found = self
+        while found._worker is None and not found._has_left and found._copied_from is not None:
+            found = found._copied_from
+        return found
 
     @property
     def tables(self) -> Sequence[int]:
         """The index of each of its tables, for a `Request`: in the job, or among its own."""
         if self._is_dry:
             return range(len(self.table_requests()))
-        return range(len(self._first)) if self.is_held else self._tables
+        return range(len(self._first)) if self.is_held else self._bound._tables
 
     def look_up(self, requests: Sequence[Request]) -> list[Found]:
         """Rows for some ids: from the servers, or of its own."""
@@ -169,7 +192,9 @@ class SparseModule(Holder):
         if self._is_dry:
             return [self._zeros(request) for request in requests]
         found, worker, has_grad = [], self.worker, self.has_grad
-        if not (has_grad or self.training) and torch.is_grad_enabled() and self.weight.requires_grad:
+        if self._bound is not self:
+            self._check_reads()
+        elif not (has_grad or self.training) and torch.is_grad_enabled() and self.weight.requires_grad:
             worker.note_untrained([request.table for request in requests])
         for lookup in worker.lookups(requests, with_grad=has_grad):
             assert lookup.rows is not None
@@ -190,15 +215,63 @@ class SparseModule(Holder):
         """Whether rows are looked up to be trained."""
         return self.training and torch.is_grad_enabled() and self.weight.requires_grad
 
+    def _check_reads(self) -> None:
+        """Say once what a copy reads; UsageError if it is to be trained."""
+        if self.has_grad:
+            raise UsageError(
+                f"this {type(self).__name__} is a copy, and reads the rows of the module that it was copied from; call "
+                "it in eval() or under torch.no_grad(), and train the model of fleet.distributed_model(), or give the "
+                "copy rows of its own: copy.load_state_dict(fleet.gather_state_dict(model))"
+            )
+        _tell_of_copies()
+
+    def __copy__(self) -> SparseModule:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SparseModule:
+        """A module with a table of its own where a job has it, and else one that reads the rows of this one."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        own: dict[str, Any] = {"_worker": None, "_tables": (), "_has_left": False, "_was_bound": False}
+        own |= {"first_rows": self.first_rows, "_copied_from": None if self.is_held else self}
+        made.__dict__.update(
+            {name: own[name] if name in own else deepcopy(value, memo) for name, value in self.__dict__.items()}
+        )
+        return made
+
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_worker": None, "_tables": ()}  # connections cannot be copied
+        """For pickle: what it is, and rows that it holds; UsageError where rows would be left behind on the servers."""
+        if self.was_bound and not self.is_held:
+            raise UsageError(
+                f"the rows of this {type(self).__name__} are on the servers, and would not be pickled with it; use "
+                "fleet.save_inference_model(folder), or torch.save(fleet.gather_state_dict(model), path), before "
+                "fleet.stop_worker()"
+            )
+        return {**self.__dict__, "_worker": None, "_tables": (), "_copied_from": None}  # connections cannot be pickled
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        if not self.is_held:
+            self._parameters["weight"] = RowsWeight(self.weight.detach(), self.weight.requires_grad)
+
+
+@cache
+def _tell_of_copies() -> None:
+    """Once in a process."""
+    log.warning(
+        "a copy of a model with tables has layers of its own, and reads the same rows as the model: they are neither "
+        "copied nor averaged"
+    )
 
 
 def _arrived(weight: torch.Tensor, worker: ReferenceType[Worker], rows: torch.Tensor) -> None:
     """Gradients have come to rows. The module's `weight` gets one too, of no elements: whoever zeroes it means rows."""
     if weight.grad is None:
-        weight.grad = torch.zeros_like(weight)
-        if (its := worker()) is not None:
+        its = worker()
+        weight.grad = gradient_of_rows(weight, its)
+        if its is not None:
             its.drop_older(weight, rows)
 
 

@@ -15,7 +15,7 @@ from fleet.observe.tracing.tracer import tracer
 from fleet.ps.calls import Call, Voice, results
 from fleet.ps.encoding import Encoder
 from fleet.ps.formats import number_of
-from fleet.ps.gradients import Gradients
+from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.joining import Joining, apart
 from fleet.ps.meters import measured
 from fleet.ps.outbox import own_outbox
@@ -28,6 +28,7 @@ from fleet.ps.row_limits import RowLimits
 from fleet.ps.waiting import voice_of
 
 if TYPE_CHECKING:
+    import torch
     from google.protobuf.message import Message
 
     from fleet.ps.combiner import Combiner
@@ -91,6 +92,11 @@ class Client:
         return self.place.transports
 
     @property
+    def sequence(self) -> int:
+        """The number of the last push."""
+        return self._sequence
+
+    @property
     def num_servers(self) -> int:
         """How many servers the job has."""
         return len(self.transports)
@@ -103,7 +109,7 @@ class Client:
     def declare(self) -> tuple[bool, int]:
         """Tell every server what is trained; returns whether dense parameters have values, and the version."""
         if self._outbox is not None:
-            self._outbox.send_again(self.transports)
+            self._outbox.send_again(self.transports, is_settled=self.job.clips_on_servers)
         deadline = time.monotonic() + rpc_timeout_s()
         while True:
             place = self.place
@@ -287,12 +293,32 @@ class Client:
             return Sent(place, call(range(len(messages))), rows, None, formats, dense_format)
 
         with measured("push"):
-            return Pending(self, send, self._note if self.row_limits or is_awaited else None, dense=want_dense)
+            return Pending(self, send, self.note if self.row_limits or is_awaited else None, dense=want_dense)
 
-    def _note(self, answers: Answers) -> None:
+    def note(self, answers: Answers) -> None:
         """Note what the answers to a push say of the job."""
         self.row_limits.note(answers)
         self.passed, self.num_ended = tuple(answers[0][0].passed), answers[0][0].num_ended
+
+    def assign(self, table: int, keys: torch.Tensor, values: torch.Tensor) -> int:
+        """Write rows of a table by value, in the place of whatever is there; how many others went, for its ceiling.
+
+        No push may be under way.
+        """
+        self._sequence += 1
+        sequence, rows = self._sequence, TablePush(table, 0.0, keys, values, [])
+        cut: dict[int, list[list[Tensor]]] = {}
+
+        def tensors(server: int) -> Tensors:
+            place = self.place
+            return (cut.get(id(place)) or cut.setdefault(id(place), place.push(rows)[0]))[server]
+
+        replies = self.ask(
+            "Assign",
+            lambda server: ps_pb2.AssignRequest.Header(caller=self.caller(server), sequence=sequence, table=table),
+            tensors,
+        )
+        return sum(reply.evicted for reply, _ in replies)
 
     def leave(self, *, is_unfinished: bool = False) -> None:
         """Tell the servers that this worker has finished; those that are gone, as all workers are, need not be told.
@@ -343,7 +369,7 @@ class Client:
                         tensors(server),
                         limit_s,
                         patience_s,
-                        self._voice(place, server, method),
+                        self._voice(place, server, method, waits_for_others=method == "Norm"),
                         place.moved,
                     )
                     for server in (range(len(place.transports)) if servers is None else servers)

@@ -92,6 +92,8 @@ class Combined:
                 total += update.dense[group]
             self.header.dense_lrs.append(own[0].lrs[group])
             self.tensors.append(total)
+        if own and (absent := set.intersection(*(set(update.absent) for update in own))):
+            self.header.absent.extend(sorted(absent))
         if own and len(own[0].groups) < len(self._job.dense.groups):
             self.header.dense_groups.extend(own[0].groups)
 

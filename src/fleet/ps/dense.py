@@ -21,8 +21,8 @@ class DenseGroup(Protocol):
         """First values; the state of the rule begins anew."""
         ...
 
-    def apply(self, grads: NDArray[np.float32], lr: float) -> None:
-        """One update."""
+    def apply(self, grads: NDArray[np.float32], lr: float, absent: Sequence[int] = ()) -> None:
+        """One update; the `absent` parts, ascending, stay as they are."""
         ...
 
     def read(self) -> NDArray[np.float32]:
@@ -30,7 +30,10 @@ class DenseGroup(Protocol):
         ...
 
     def state(self) -> NDArray[np.float32]:
-        """A copy of the rule's state: arrays of `size` one after the other, then scalars."""
+        """A copy of the rule's state: arrays of `size` one after the other, then scalars.
+
+        Those are for all parts, or for each one after the other once a part was absent from an update.
+        """
         ...
 
     def restore(self, values: NDArray[np.float32], state: NDArray[np.float32]) -> None:
@@ -49,8 +52,8 @@ class HostGroup(DenseGroup):
     def start(self, values: NDArray[np.float32]) -> None:
         self._dense.start(self._index, np.ascontiguousarray(values, np.float32))
 
-    def apply(self, grads: NDArray[np.float32], lr: float) -> None:
-        self._dense.apply([(self._index, lr, [grads])], 1, False)
+    def apply(self, grads: NDArray[np.float32], lr: float, absent: Sequence[int] = ()) -> None:
+        self._dense.apply([(self._index, lr, [grads], absent)], 1, False)
 
     def read(self) -> NDArray[np.float32]:
         return self._dense.read()[self._index]
@@ -67,18 +70,18 @@ class HostGroup(DenseGroup):
         )
 
 
-def host_dense(groups: Sequence[tuple[str, Mapping[str, float], int]]) -> _native.Dense:
-    """Groups in host memory, given as rule, its arguments and size."""
+def host_dense(groups: Sequence[tuple[str, Mapping[str, float], Sequence[int]]]) -> _native.Dense:
+    """Groups in host memory, given as rule, its arguments and the sizes of its parts, the blocks of parameters."""
     try:
-        return _native.Dense([(rule, dict(args), size) for rule, args, size in groups])
+        return _native.Dense([(rule, dict(args), list(parts)) for rule, args, parts in groups])
     except ValueError as error:
         raise UsageError(f"dense parameters: {error}") from None
 
 
-def dense_group(rule: str, args: Mapping[str, float], size: int, device: str) -> DenseGroup:
-    """A group by itself on a device, `cpu` or `cuda`."""
+def dense_group(rule: str, args: Mapping[str, float], parts: Sequence[int], device: str) -> DenseGroup:
+    """A group by itself on a device, `cpu` or `cuda`, given the sizes of its parts."""
     if device == "cpu":
-        return HostGroup(host_dense([(rule, args, size)]), 0, size)
+        return HostGroup(host_dense([(rule, args, parts)]), 0, sum(parts))
     from fleet.ps.dense_cuda import DeviceGroup
 
-    return DeviceGroup(rule, args, size, device)
+    return DeviceGroup(rule, args, parts, device)

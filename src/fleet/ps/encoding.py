@@ -8,7 +8,8 @@ rounded without a bias instead (docs/adr/0028-fewer-bytes.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
@@ -118,7 +119,7 @@ class Encoder:
         sizes: list[list[int]] = []
         for server, buffers in enumerate(gradients.dense):
             both = [
-                self._dense(spec, server, group, np.frombuffer(buffer, np.float32).reshape(-1))
+                self._dense(spec, server, group, np.frombuffer(buffer, np.float32).reshape(-1), gradients.absent)
                 for group, buffer in zip(groups, buffers, strict=True)
             ]
             tensors.append([tensor for parts, _ in both for tensor in parts])
@@ -127,13 +128,19 @@ class Encoder:
         return EncodedDense(tensors, forms, sizes)
 
     def _dense(
-        self, spec: DenseSpec, server: int, group: int, values: Floats
+        self, spec: DenseSpec, server: int, group: int, values: Floats, absent: Collection[int]
     ) -> tuple[list[Tensor], ps_pb2.PushRequest.Dense]:
         # Running statistics are no gradients. And what servers will leave out must not spoil what comes after it.
         is_left_out = self._job.nonfinite == "skip" and not _native.all_finite(values)
         if spec.groups[group].name == "average" or is_left_out:
             return [values], ps_pb2.PushRequest.Dense()
         residual = self._residual(server, group, len(values))
+        with _kept(residual, _spans(spec, server, group, absent)):
+            return self._encoded(spec, group, values, residual)
+
+    def _encoded(
+        self, spec: DenseSpec, group: int, values: Floats, residual: Floats
+    ) -> tuple[list[Tensor], ps_pb2.PushRequest.Dense]:
         number = number_of(spec.gradient_format)
         if spec.topk is None:
             form = ps_pb2.PushRequest.Dense(format=number)  # type: ignore[arg-type]
@@ -150,3 +157,26 @@ class Encoder:
         if found is None:
             found = self._residuals[server, group] = np.zeros(size, np.float32)
         return found
+
+
+def _spans(spec: DenseSpec, server: int, group: int, absent: Collection[int]) -> list[slice]:
+    """Where parameters that are absent from a push lie in what a server has of a group."""
+    found, at = [], 0
+    for parameter, size in spec.parts(server, group) if absent else ():
+        if parameter in absent:
+            found.append(slice(at, at + size))
+        at += size
+    return found
+
+
+@contextmanager
+def _kept(residual: Floats, spans: Sequence[slice]) -> Iterator[None]:
+    """Servers leave these alone: what has not been sent of them stays for a step that has them."""
+    saved = [residual[span].copy() for span in spans]
+    for span in spans:
+        residual[span] = 0.0
+    try:
+        yield
+    finally:
+        for span, values in zip(spans, saved, strict=True):
+            residual[span] = values

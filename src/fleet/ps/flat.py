@@ -55,13 +55,16 @@ class _Slot:
     gradient: torch.Tensor
     version: int = 0
     """Of the parameter: torch counts what is done to it in place."""
+    is_absent: bool = False
+    """Whether it had no gradient when they were last collected."""
 
 
 class FlatParameters:
     """Takes over the memory of parameters, given as (name, parameter, group), whose `blocks` lie on servers.
 
     Values and gradients are kept as they are. Parameters are those of `distinct()`: only they may have blocks. They
-    must stay where they are from now on; `collect_gradients` says so if one was moved.
+    must stay where they are from now on; `collect_gradients` says so if one was moved. One whose `.grad` is None has
+    had no part in the loss: its gradient in the buffer is zeros, and it is `absent`.
 
     A step is: `backward()`, `collect_gradients()`, `to_host()`, send `pieces(server, group)`, `zero_grad()`, and
     `load_values(server, group, data)` when the answer is there.
@@ -82,7 +85,9 @@ class FlatParameters:
         ordered = sorted(kept, key=lambda one: home[one[0]])
         begins, size = _begins([parameter.numel() for _, parameter, _ in ordered])
         self.value_buffer = torch.zeros(size, dtype=torch.float32, device=self.device)
-        self.gradient_buffer = torch.zeros(size, dtype=torch.float32, device=self.device)
+        self.shared_buffer = torch.zeros(size + len(ordered), dtype=torch.float32, device=self.device)
+        """What workers average where dense parameters stay with them: gradients, then `note_presence`'s marks."""
+        self.gradient_buffer = self.shared_buffer[:size]
         self._slots = [
             self._take(name, parameter, begin, group)
             for (name, parameter, group), begin in zip(ordered, begins, strict=True)
@@ -206,9 +211,11 @@ class FlatParameters:
     def collect_gradients(self) -> None:
         """See to it that the buffer holds every gradient, whatever was done to `.grad` since the last step.
 
-        `zero_grad(set_to_none=True)`, a new tensor put there, a sparse gradient: it is copied, and `.grad` is a view
-        again. A parameter without a gradient has one of zeros: another worker may have used it in the same step.
+        What autograd put there after `zero_grad`, a new tensor, a sparse gradient: it is copied, and `.grad` is a view
+        again. A parameter without a gradient stays so.
         """
+        views: list[torch.Tensor] = []
+        found: list[torch.Tensor] = []
         for slot in self._slots:
             if slot.parameter.data_ptr() != slot.value.data_ptr():
                 raise UsageError(
@@ -218,16 +225,36 @@ class FlatParameters:
             if slot.group == self._statistics:
                 continue
             gradient = slot.parameter.grad
-            if gradient is slot.gradient and gradient.data_ptr() == self._address(slot):
+            slot.is_absent = gradient is None
+            if slot.gradient.data_ptr() != self._address(slot):
+                slot.gradient = self._view(self.gradient_buffer, slot.parameter, slot.begin)
+            elif gradient is slot.gradient:
                 continue
-            fresh = self._view(self.gradient_buffer, slot.parameter, slot.begin)
             if gradient is None:
-                fresh.zero_()
-            else:
-                fresh.copy_(_dense(gradient, self.gradient_buffer))
-            slot.parameter.grad = slot.gradient = fresh
+                slot.gradient.zero_()
+                continue
+            views.append(slot.gradient)
+            found.append(_dense(gradient, self.gradient_buffer))
+            slot.parameter.grad = slot.gradient
+        if views:
+            torch._foreach_copy_(views, found)
         for begin, end in self._statistics_spans:
             self.gradient_buffer[begin:end] = self.value_buffer[begin:end]
+
+    def absent(self, groups: Collection[int]) -> list[str]:
+        """The parameters of some groups that had no gradient when they were last collected."""
+        return [slot.name for slot in self._slots if slot.is_absent and slot.group in groups]
+
+    def note_presence(self) -> None:
+        """Mark in the `shared_buffer` which parameters have a gradient here."""
+        marks = [float(not slot.is_absent) for slot in self._slots]
+        self.shared_buffer[len(self.gradient_buffer) :] = torch.tensor(marks)
+
+    def heed_presence(self) -> None:
+        """The `shared_buffer` is a mean over workers now: what has a gradient somewhere has one here."""
+        for slot, mark in zip(self._slots, self.shared_buffer[len(self.gradient_buffer) :].tolist(), strict=True):
+            if slot.is_absent and mark:
+                slot.parameter.grad, slot.is_absent = slot.gradient, False
 
     def changed_by_hand(self) -> list[str]:
         """The parameters that somebody has written to since the last call, as `load_state_dict` and `fill_` do."""
@@ -243,8 +270,13 @@ class FlatParameters:
         for begin, end in self._statistics_spans:
             self.value_buffer[begin:end] = self.gradient_buffer[begin:end]
 
-    def zero_grad(self, groups: Collection[int] | None = None) -> None:
-        """Set every gradient, or those of some groups, to zeros, in place."""
+    def zero_grad(self, groups: Collection[int] | None = None, *, set_to_none: bool = True) -> None:
+        """Let the parameters, or those of some groups, have no gradient; or set them to zeros, in place."""
+        if set_to_none:
+            for slot in self._slots:
+                if groups is None or slot.group in groups:
+                    slot.parameter.grad = None
+            return
         for (_, group), spans in self._spans.items():
             if groups is None or group in groups:
                 for begin, end in spans:
@@ -252,9 +284,8 @@ class FlatParameters:
         for slot in self._slots:
             if slot.group == self._statistics or (groups is not None and slot.group not in groups):
                 continue
-            if slot.parameter.grad is not slot.gradient or slot.gradient.data_ptr() != self._address(slot):
-                slot.gradient = self._view(self.gradient_buffer, slot.parameter, slot.begin)
-                slot.parameter.grad = slot.gradient
+            if slot.parameter.grad is not None and slot.parameter.grad is not slot.gradient:
+                slot.parameter.grad.zero_()
 
     def to_host(self) -> None:
         """Bring the gradients to where `pieces` are: nothing in CPU memory, else a copy that is complete on return."""
@@ -275,7 +306,7 @@ class FlatParameters:
         if parameter.grad is not None:
             gradient.copy_(_dense(parameter.grad, self.gradient_buffer))
         parameter.data = value
-        if group != self._statistics:
+        if parameter.grad is not None:
             parameter.grad = gradient
         return _Slot(name, parameter, begin, group, value, gradient, parameter._version)
 

@@ -72,5 +72,7 @@ class Gradients:
     """Where its data is after them."""
     is_pass: bool = False
     """Whether the worker has no batch left, and only takes part in the step."""
+    absent: tuple[int, ...] = ()
+    """Parameters, by their place in the job's list of shapes, that had no part in the loss; `dense` has zeros."""
     encoded: EncodedDense | None = None
     """How `dense` travels, where that is not float32."""

@@ -24,7 +24,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.sealed import SealedTable
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.table_dir import TableDir
-from fleet.ps.update import PushedUpdate
+from fleet.ps.update import AssignedRows, PushedUpdate
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class Holdings:
             for index, spec in enumerate(job.tables)
         )
         rules = [
-            (rule or group.name, {} if rule else dict(group.args), job.dense.size(server, index))
+            (rule or group.name, {} if rule else dict(group.args), [size for _, size in job.dense.parts(server, index)])
             for index, group in enumerate(job.dense.groups)
         ]
         self.dense = host_dense(rules) if device == "cpu" else None
@@ -97,7 +97,7 @@ class Holdings:
         """The same for requests that native code has read."""
         self.kept: Sequence[NDArray[Any]] = ()
         """The bits of the tensors that this server keeps."""
-        self.is_started = not self.groups and not job.kept
+        self.is_started = not (self.groups or job.kept or job.first_rows)
         self.skipped = 0
         self.rows_memory: Callable[[int, int], NDArray[np.float32]] | None = None
         """Gives memory for so many rows of some width, where those who pull want it to be of a certain kind."""
@@ -193,6 +193,12 @@ class Holdings:
             raise CommunicationError(f"server {self.server} cannot shrink a table: {error.strerror}") from None
         return deleted, sum(len(one) for _, one in chosen)
 
+    def assign(self, rows: AssignedRows, time: int, skip: Skip = none) -> int:
+        """Write rows by value; how many others were evicted for them."""
+        return self.tables[rows.table].assign(
+            rows.keys, rows.values, step=time & 0xFFFFFFFF, skip_shards=skip(rows.table)
+        )
+
     def check(self, updates: Sequence[PushedUpdate]) -> None:
         """UsageError or NotReadyError if the updates of one step cannot be applied, in any part; changes nothing."""
         check_optimizers(updates)
@@ -201,71 +207,100 @@ class Holdings:
             return
         check_applicable(updates, self.job, self.tables, self.groups, is_started=self.is_started)
 
-    def apply_mean(self, updates: Sequence[PushedUpdate], time: int, skip: Skip = none) -> int:
+    def apply_mean(self, updates: Sequence[PushedUpdate], time: int, skip: Skip = none, factor: float = 1.0) -> int:
         """Add the gradients of one step, which was checked, in the given order, and apply their mean once.
 
-        `time` is by which rows grow old. Returns how many rows and groups were skipped for a NaN or an Inf.
+        `time` is by which rows grow old. The mean is multiplied by `factor`, but not that of running statistics, which
+        are no gradients. Returns how many rows and groups were skipped for a NaN or an Inf.
         """
-        if calls := _calls(updates):
+        calls = _calls(updates)
+        if calls and factor == 1.0:
             skips = [] if skip is none else [skip(index) for index in range(len(self.tables))]
             skipped = self.native.apply(calls, time, len(updates), skips)
         else:
-            skipped = self._apply_by_table(updates, time, skip)
+            skipped = self._apply_by_table(updates, time, skip, factor)
         if skipped and not self.skipped:
             _log.warning("%d rows or dense groups skip a NaN or Inf; fleet.server_stats() counts what follows", skipped)
         self.skipped += skipped
         return skipped
 
-    def _apply_by_table(self, updates: Sequence[PushedUpdate], time: int, skip: Skip) -> int:
+    def _apply_by_table(self, updates: Sequence[PushedUpdate], time: int, skip: Skip, factor: float) -> int:
         skipped = sum(
-            self._apply_table(index, updates, time, skip(index))
+            self._apply_table(index, updates, time, skip(index), factor)
             for index in sorted({part.table for update in updates for part in update.tables})
         )
         dense = [update for update in updates if update.dense]
-        return skipped + self._apply_dense(dense, len(updates)) if dense else skipped
+        return skipped + self._apply_dense(dense, len(updates), factor) if dense else skipped
 
-    def _apply_table(self, index: int, updates: Sequence[PushedUpdate], time: int, skip_shards: int) -> int:
+    def _apply_table(
+        self, index: int, updates: Sequence[PushedUpdate], time: int, skip_shards: int, factor: float
+    ) -> int:
         parts = [part for update in updates for part in update.tables if part.table == index]
         done = self.tables[index].push_all(
             [part.columns() for part in parts],
             step=time,
             lr=parts[0].lr,
-            scale=1.0 / len(updates),
+            scale=factor / len(updates),
             skip_nonfinite=self.job.nonfinite == "skip",
             skip_shards=skip_shards,
         )
         return done["skipped"]
 
-    def _apply_dense(self, updates: Sequence[PushedUpdate], num_updates: int) -> int:
+    def _apply_dense(self, updates: Sequence[PushedUpdate], num_updates: int, factor: float) -> int:
         skips, skipped = self.job.nonfinite == "skip", 0
         indices = sorted({group for update in updates for group in update.dense})
-        if self.dense is not None:
-            parts = [[update for update in updates if index in update.dense] for index in indices]
+        parts = [[update for update in updates if index in update.dense] for index in indices]
+        if self.dense is not None and factor == 1.0:
             return self.dense.apply(
                 [
-                    (index, own[0].lrs[index], [update.dense[index] for update in own])
+                    (index, own[0].lrs[index], [update.dense[index] for update in own], self._absent(index, own))
                     for index, own in zip(indices, parts, strict=True)
                 ],
                 num_updates,
                 skips,
             )
+        means = [self._mean(index, own, num_updates, factor) for index, own in zip(indices, parts, strict=True)]
+        if self.dense is not None:
+            return self.dense.apply(
+                [
+                    (index, own[0].lrs[index], [mean], self._absent(index, own))
+                    for index, own, mean in zip(indices, parts, means, strict=True)
+                ],
+                1,
+                skips,
+            )
         with self._dense_lock:
-            for index in indices:
-                own = [update for update in updates if index in update.dense]
-                grads, lr = mean_of([update.dense[index] for update in own], num_updates), own[0].lrs[index]
+            for index, own, grads in zip(indices, parts, means, strict=True):
+                lr = own[0].lrs[index]
                 if skips and not _native.all_finite(grads):
                     skipped += 1
                     continue
-                self.groups[index].apply(grads, lr)
+                self.groups[index].apply(grads, lr, self._absent(index, own))
         return skipped
+
+    def _mean(
+        self, group: int, updates: Sequence[PushedUpdate], num_updates: int, factor: float
+    ) -> NDArray[np.float32]:
+        """The mean of a dense group's gradients, times the factor if they are some."""
+        mean = mean_of([update.dense[group] for update in updates], num_updates)
+        is_scaled = factor != 1.0 and self.job.dense.groups[group].name != "average"
+        return mean * np.float32(factor) if is_scaled else mean
+
+    def _absent(self, group: int, updates: Sequence[PushedUpdate]) -> list[int]:
+        """The parts of a dense group whose parameters had no part in the loss of any of the updates."""
+        if not all(update.absent for update in updates):
+            return []
+        absent = set.intersection(*(set(update.absent) for update in updates))
+        parts = self.job.dense.parts(self.server, group)
+        return [number for number, (parameter, _) in enumerate(parts) if parameter in absent]
 
 
 def _groups(
-    dense: _native.Dense | None, rules: Sequence[tuple[str, dict[str, float], int]], device: str
+    dense: _native.Dense | None, rules: Sequence[tuple[str, dict[str, float], Sequence[int]]], device: str
 ) -> tuple[DenseGroup, ...]:
     if dense is not None:
-        return tuple(HostGroup(dense, index, size) for index, (_, _, size) in enumerate(rules))
-    return tuple(dense_group(rule, args, size, device) for rule, args, size in rules)
+        return tuple(HostGroup(dense, index, sum(parts)) for index, (_, _, parts) in enumerate(rules))
+    return tuple(dense_group(rule, args, parts, device) for rule, args, parts in rules)
 
 
 def _calls(updates: Sequence[PushedUpdate]) -> list[_native.PlaneCall]:

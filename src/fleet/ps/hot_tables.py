@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 UNCONCERNED = frozenset({"Declare", "Start", "Keep", "Push", "Meet", "Take"})
 """Calls that read no rows; a push has none of these tables."""
-CHANGES_ROWS = frozenset({"Load", "Shrink"})
+CHANGES_ROWS = frozenset({"Assign", "Load", "Shrink"})
 
 
 class HotTables:

@@ -43,6 +43,7 @@ def merged(pushes: Sequence[Gradients], job: JobSpec) -> Gradients:
         pulled_version=min(push.pulled_version for push in pushes),
         steps=last.steps,
         position=last.position,
+        absent=_absent(with_dense, job),
     )
 
 
@@ -89,6 +90,17 @@ def _shows(part: TablePush) -> torch.Tensor:
 
 def _clicks(part: TablePush) -> torch.Tensor:
     return torch.zeros(len(part.keys), dtype=torch.float32) if part.clicks is None else part.clicks
+
+
+def _absent(pushes: Sequence[Gradients], job: JobSpec) -> tuple[int, ...]:
+    """The parameters that are absent from every push that has their group."""
+    group_of = {block.parameter: block.group for block in job.dense.blocks} if any(one.absent for one in pushes) else {}
+    names = [name for name, _ in job.dense.shapes]
+    return tuple(
+        parameter
+        for parameter in sorted({parameter for push in pushes for parameter in push.absent})
+        if all(parameter in push.absent or group_of[names[parameter]] not in push.lrs for push in pushes)
+    )
 
 
 def _merge_dense(pushes: Sequence[Gradients], groups: Sequence[int], job: JobSpec) -> list[list[Tensor]]:

@@ -141,8 +141,7 @@ class Moving:
             if this.is_frozen:  # a call that was sent twice: its answer is not needed any more
                 return Reply(busy="this has been done")
             with core.gate.closed:
-                pending = core.state.rounds.pending()  # of a step that is not complete: they are sent again
-                taken = [_without(one, pending.get(worker, 0)) for worker, one in enumerate(self._taken())]
+                taken = self._applied()
                 if not core.door.is_shut:
                     core.door.shut(taken)
                     core.door.is_moving = True
@@ -157,7 +156,7 @@ class Moving:
             raise UsageError(f"a move says what it holds of {holdings.job.num_workers} workers, got {len(wanted)}")
 
         def missing() -> list[int]:
-            pairs = zip(self._taken(), wanted, strict=True)
+            pairs = zip(self._applied(), wanted, strict=True)
             return [worker for worker, (taken, one) in enumerate(pairs) if not taken.reaches(one)]
 
         with self._changed:
@@ -297,6 +296,12 @@ class Moving:
     def _taken(self) -> list[Taken]:
         state = self._core.state
         return [state.ledger.taken(worker) for worker in range(state.held.job.num_workers)]
+
+    def _applied(self) -> list[Taken]:
+        """Those without what is of a step that was not applied: that is sent again."""
+        with self._core.changed:
+            pending = self._core.state.rounds.pending()
+            return [_without(one, pending.get(worker, 0)) for worker, one in enumerate(self._taken())]
 
     def _lost_now(self, this: _Departure) -> str:
         if this.is_over and not this.is_written:

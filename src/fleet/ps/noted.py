@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from fleet.ps.update import PushedUpdate
+    from fleet.ps.update import AssignedRows, PushedUpdate
 
 _NOTED_AT_ONCE = 1 << 20
 
@@ -29,11 +29,19 @@ class NotedKeys:
         """Note what some pushes have changed."""
         with self._lock:
             for part in (part for update in updates for part in update.tables):
-                self._keys[part.table].append(np.array(part.keys))  # not a view: it would keep the whole message
-                self._sizes[part.table] += len(part.keys)
-                if self._sizes[part.table] > _NOTED_AT_ONCE and len(self._keys[part.table]) > 1:
-                    self._keys[part.table] = [np.unique(np.concatenate(self._keys[part.table]))]
-                    self._sizes[part.table] = -len(self._keys[part.table][0])  # as many again before the next time
+                self._add(part.table, part.keys)
+
+    def add_assigned(self, rows: AssignedRows) -> None:
+        """Note rows that were written by value."""
+        with self._lock:
+            self._add(rows.table, rows.keys)
+
+    def _add(self, table: int, keys: NDArray[np.int64]) -> None:
+        self._keys[table].append(np.array(keys))  # not a view: it would keep the whole message
+        self._sizes[table] += len(keys)
+        if self._sizes[table] > _NOTED_AT_ONCE and len(self._keys[table]) > 1:
+            self._keys[table] = [np.unique(np.concatenate(self._keys[table]))]
+            self._sizes[table] = -len(self._keys[table][0])  # as many again before the next time
 
     def of(self, table: int) -> NDArray[np.int64]:
         """The noted keys of a table, ascending."""

@@ -16,6 +16,7 @@ from fleet.optim.closure import loss_of
 from fleet.optim.paddle_methods import PaddleMethods
 from fleet.optim.uncopied import Uncopied
 from fleet.ps.from_torch import check_unchanged
+from fleet.ps.norms import clip_here
 from fleet.ps.worker import has_left
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ class Share:
     """Parameters that need no gradient, and so have no place in a dense group."""
     untrained: Sequence[tuple[str, torch.Tensor]] = ()
     """Parameters that need a gradient and are in no optimizer of a job of several workers."""
-    restless: Sequence[tuple[str, torch.Tensor, int]] = ()
-    """Dense parameters, with their param_groups, that their rule moves without a gradient too: by a momentum, say."""
 
 
 class ServerOptimizer(Uncopied, PaddleMethods, Optimizer):
@@ -128,10 +127,15 @@ class ServerOptimizer(Uncopied, PaddleMethods, Optimizer):
             worker.zero_grad({*share.table_lrs, *share.table_groups})
             worker.step({}, {**share.table_lrs, **dict.fromkeys(share.table_groups, 0.0)}, self)
             return loss
+        if share.average is None:
+            self._clip(worker)
         if flat is not None and self.steps_here:
             flat.collect_gradients()
             if share.average is not None:
-                share.average(flat.gradient_buffer)
+                flat.note_presence()
+                share.average(flat.shared_buffer)
+                flat.heed_presence()
+                self._clip(worker)
             if worker.takes(flat.of_groups(flat.gradient_buffer, {*share.dense_groups, *share.statistics})):
                 self._step_here()
                 if share.average is not None:
@@ -143,6 +147,12 @@ class ServerOptimizer(Uncopied, PaddleMethods, Optimizer):
         table_lrs = {**share.table_lrs, **{table: rates[own] for table, own in share.table_groups.items()}}
         worker.step(dense, table_lrs, self)
         return loss
+
+    def _clip(self, worker: Worker) -> None:
+        """Scale down what this step sends, if it is too long: not where the mean over workers is what may be."""
+        job, share = worker.client.job, self._share
+        if job.clip_norm is not None and not job.clips_on_servers:
+            clip_here(worker, job.clip_norm, share.dense_groups, {*share.table_lrs, *share.table_groups})
 
     def _step_here(self) -> None:
         """The inner step, on dense parameters: the gradients of `weight`s, which have no elements, are signs only."""
@@ -179,7 +189,7 @@ class ServerOptimizer(Uncopied, PaddleMethods, Optimizer):
         return True
 
     def _check_unchanged(self) -> None:
-        """Servers follow changes of lr only; anything else that moved is an error, and so is a layer frozen or not."""
+        """Servers follow changes of lr only; anything else that moved is an error, and so is a layer not frozen now."""
         for name, parameter in self._share.frozen:
             if parameter.requires_grad:
                 raise UsageError(
@@ -192,13 +202,6 @@ class ServerOptimizer(Uncopied, PaddleMethods, Optimizer):
                     f"parameter {name!r} is trained on this worker alone, by an optimizer that is not distributed, so "
                     "each worker has its own; give that one to fleet.distributed_optimizer() too"
                 )
-        for name, parameter, group in self._share.restless:
-            if not parameter.requires_grad and self.param_groups[group]["lr"]:
-                raise UsageError(
-                    f"parameter {name!r} was frozen after fleet.init_worker(), but {type(self.inner).__name__} still "
-                    "moves it: by its momentum or weight decay. Give it a param_group of its own and set the lr of "
-                    "that to 0"
-                )
         settings = [
             [value for name, value in group.items() if name not in ("params", "lr")] for group in self.param_groups
         ]
@@ -206,13 +209,17 @@ class ServerOptimizer(Uncopied, PaddleMethods, Optimizer):
             check_unchanged(self.inner, self._share.rules)
             self._settings = settings
 
-    def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: ARG002 - gradients stay views of one buffer
-        """Set every gradient to zero. They stay where they are, so `set_to_none` makes no difference."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Let the parameters have no gradients, or, without `set_to_none`, set those of layers to zeros.
+
+        As in torch, a parameter whose `.grad` is None at `step()` stays as it is, and so does its state; with one of
+        zeros a momentum or weight decay moves it. Rows have no gradients in either case.
+        """
         worker, share = self._worker, self._share
         if worker is None or worker.flat is None:
-            self.inner.zero_grad()
+            self.inner.zero_grad(set_to_none)
         else:
-            worker.flat.zero_grad(share.dense_groups)
+            worker.flat.zero_grad(share.dense_groups, set_to_none=set_to_none)
             if worker.dense_ahead is not None:
                 worker.dense_ahead.restart(share.dense_groups)
         if worker is not None:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fleet import env
 from fleet.errors import CommunicationError, NotReadyError, UsageError
@@ -22,6 +22,7 @@ from fleet.ps.journal.files import write_all
 from fleet.ps.journal.records import JournalError, Kind, Part, encode, read_one
 from fleet.ps.patience import rpc_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
+from fleet.ps.settling import settle_again
 from fleet.ps.waiting import voice_of
 
 if TYPE_CHECKING:
@@ -61,19 +62,28 @@ class Outbox:
                 f"{error.strerror or error}; make room on that disk"
             ) from None
 
-    def send_again(self, transports: Sequence[Transport]) -> None:
-        """Let every server have the push that a former life wrote down last; nothing happens if there is none."""
+    def send_again(self, transports: Sequence[Transport], *, is_settled: bool = False) -> None:
+        """Let every server have the push that a former life wrote down last; nothing happens if there is none.
+
+        `is_settled`: its step has a norm that workers add up (`fleet.ps.settling`).
+        """
         self._path.with_name(LEFT).unlink(missing_ok=True)
         messages = self._read()
         if len(messages) != len(transports):
             return
-        calls = []
-        for transport, (header, tensors) in zip(transports, messages, strict=True):
-            limit_s = header.timeout_ms / 1000 + rpc_timeout_s()
-            voice = voice_of(transport, header.caller, "Push", waits_for_others=True)
-            calls.append(Call(transport, "Push", header, tensors, limit_s, rpc_timeout_s(), voice))
+
+        def send() -> Sequence[tuple[Any, Any]]:
+            calls = []
+            for transport, (header, tensors) in zip(transports, messages, strict=True):
+                limit_s = header.timeout_ms / 1000 + rpc_timeout_s()
+                voice = voice_of(transport, header.caller, "Push", waits_for_others=True)
+                calls.append(Call(transport, "Push", header, tensors, limit_s, rpc_timeout_s(), voice))
+            return results(calls)
+
         try:
-            answers = results(calls)
+            answers = send()
+            if is_settled and not messages[0][0].is_pass:
+                settle_again(transports, [header for header, _ in messages], send)
         except NotReadyError:  # servers of another run, which know nothing of it
             return
         except CommunicationError as error:

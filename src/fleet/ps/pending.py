@@ -83,6 +83,10 @@ class Pending:
         self._dense, self._kept = dense, kept
         self._sent = send(client.place)
 
+    def again(self) -> None:
+        """Make the call once more, for a server that has lost what came of it."""
+        self._sent = self._send(self._client.place)
+
     def results(self) -> Answers:
         """One answer per server that this worker has declared its job to."""
         with measured("wait"):

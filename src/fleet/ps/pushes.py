@@ -19,6 +19,7 @@ from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.members import Claim, check_members, claims_of, shares_of
 from fleet.ps.proto import ps_pb2
+from fleet.ps.settling import norm_of_step
 from fleet.ps.traced import applied
 from fleet.ps.update import CallUpdate, PushedUpdate, TablePull, Taken, pushed_tensors, read_pull, read_push
 
@@ -153,14 +154,14 @@ class Pushes:
         with core.applying:
             with core.changed:
                 updates = rounds.complete()
-            if updates is None:
+            if updates is None or (squared_norm := norm_of_step(core, updates)) is None:
                 return 0
             began = time.perf_counter()
             try:
                 if trained := [update for update in updates if not update.is_pass]:
                     core.state.held.check(trained)
-                core.record(Kind.STEP, [update.record for update in updates if update.record is not None])
-                skipped = core.state.step(updates)
+                core.record(Kind.STEP, with_norm([one.record for one in updates if one.record], squared_norm))
+                skipped = core.state.step(updates, squared_norm=squared_norm)
                 core.note(updates)
             except JournalWriteError:  # nothing has happened
                 raise
@@ -301,6 +302,15 @@ def _recorded(header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Part:
         kept.ClearField(name)
     kept.caller.ClearField("is_traced")
     return Part(kept.SerializeToString(), tensors)
+
+
+def with_norm(parts: Sequence[Part], squared_norm: float) -> Sequence[Part]:
+    """What a journal keeps of a step: of one whose norm is limited, the first push has that norm."""
+    if not parts or not squared_norm:
+        return parts
+    header = ps_pb2.PushRequest.Header.FromString(parts[0].header)
+    header.squared_norm = squared_norm
+    return [Part(header.SerializeToString(), parts[0].tensors), *parts[1:]]
 
 
 def _fate(taken: Taken) -> ps_pb2.PushReply.Header:

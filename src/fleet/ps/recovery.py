@@ -26,7 +26,7 @@ from fleet.ps.pieces import read_take
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import JobSpec
 from fleet.ps.state import State
-from fleet.ps.update import PushedUpdate, read_dense, read_kept, read_update
+from fleet.ps.update import PushedUpdate, read_assigned, read_dense, read_kept, read_update
 
 _log = logging.getLogger(__name__)
 
@@ -102,6 +102,7 @@ class Replay:
             Kind.MEET: self._meet,
             Kind.ADOPT: self._adopt,
             Kind.TAKE: self._take,
+            Kind.ASSIGN: self._assign,
         }
 
     def take(self, record: Record) -> None:
@@ -137,9 +138,11 @@ class Replay:
         self._state.stats.pushed(update, 0, skipped)
 
     def _step(self, record: Record) -> None:
-        updates = [self._update(part) for part in record.parts]
-        skipped = self._state.step(updates, self._positions.skip(record.lsn))
-        self._state.rounds.version += 1
+        updates, rounds = [self._update(part) for part in record.parts], self._state.rounds
+        squared_norm = ps_pb2.PushRequest.Header.FromString(record.parts[0].header).squared_norm
+        skipped = self._state.step(updates, self._positions.skip(record.lsn), squared_norm)
+        rounds.sum = (rounds.version, squared_norm) if squared_norm else rounds.sum
+        rounds.version += 1
         for update in updates:
             self._state.stats.pushed(update, 0, skipped if update is updates[0] else 0)
 
@@ -148,6 +151,12 @@ class Replay:
         update = read_update(header, part.tensors, self._state.held.job, self._state.held.server)
         self._state.ledger.take(update.worker, update.sequence)
         return update
+
+    def _assign(self, record: Record) -> None:
+        header = ps_pb2.AssignRequest.Header.FromString(record.parts[0].header)
+        rows = read_assigned(header, record.parts[0].tensors, self._state.held.job)
+        self._state.ledger.take(header.caller.worker, header.sequence)
+        self._state.assign(rows, self._positions.skip(record.lsn))
 
     def _leave(self, record: Record) -> None:
         header = ps_pb2.LeaveRequest.Header.FromString(record.parts[0].header)

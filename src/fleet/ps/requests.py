@@ -41,6 +41,7 @@ def push_header(gradients: Gradients, *, row_formats: Sequence[int], **more: Any
         dense_lrs=gradients.lrs.values() if gradients.dense else [],
         steps=gradients.steps,
         is_pass=gradients.is_pass,
+        absent=gradients.absent,
         **more,
     )
 

@@ -33,6 +33,10 @@ class Rounds:
         self.gone: set[int] = set()
         """Workers that have ended without taking leave: their steps will not come, and are not to be done without."""
         self._updates: dict[int, PushedUpdate] = {}
+        self.squared_norm: float | None = None
+        """Of this server's part of the mean of the present step, where a job limits it; None: not all have pushed."""
+        self.sum = -1, 0.0
+        """A step, and that of its mean on all servers: the last that is known."""
         self.began = 0.0
         """When the first push of the present step came, on the clock of `time.perf_counter`."""
         self.version = version
@@ -73,7 +77,7 @@ class Rounds:
 
     def join(self, worker: int) -> None:
         """Let in a worker that has started, maybe again: what it pushed in a former life does not count."""
-        self._updates.pop(worker, None)
+        self.withdraw(worker)
         self._present.add(worker)
         self.gone.discard(worker)
         self.absent.discard(worker)
@@ -116,7 +120,8 @@ class Rounds:
 
     def withdraw(self, worker: int) -> None:
         """Forget what a worker has pushed of the present step: it will be sent again."""
-        self._updates.pop(worker, None)
+        if self._updates.pop(worker, None) is not None:
+            self.squared_norm = None
 
     def pending(self) -> dict[int, int]:
         """The sequence numbers, by worker, of the pushes of the present step."""
@@ -125,7 +130,7 @@ class Rounds:
     def drop(self) -> None:
         """Forget the present step: it could not be applied, or a checkpoint took its place."""
         self._updates.clear()
-        self._expected = None
+        self._expected, self.squared_norm, self.sum = None, None, (-1, 0.0)
         self.num_dropped += 1
 
     def note(self, updates: Sequence[PushedUpdate]) -> None:
@@ -137,7 +142,7 @@ class Rounds:
     def advance(self) -> None:
         """Begin the next step: the present one has been applied."""
         self._updates.clear()
-        self._expected = None
+        self._expected = self.squared_norm = None
         self.version += 1
 
     def to_json(self) -> dict[str, Any]:
@@ -150,6 +155,7 @@ class Rounds:
             "participants": self.participants,
             "passed": self.passed,
             "num_ended": self.num_ended,
+            "sum": self.sum,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -157,3 +163,5 @@ class Rounds:
         self.version, self._present, self.gone = int(saved["version"]), set(saved["present"]), set(saved["gone"])
         self.absent, self.participants = set(saved["absent"]), list(saved["participants"])
         self.passed, self.num_ended = list(saved.get("passed", ())), int(saved.get("num_ended", 0))
+        step, squared_norm = saved.get("sum", (-1, 0.0))
+        self.sum = int(step), float(squared_norm)

@@ -20,6 +20,7 @@ from fleet.observe.metrics import events
 from fleet.ps import storage
 from fleet.ps.absence import Absence
 from fleet.ps.arriving import Arriving
+from fleet.ps.assigning import Assigning
 from fleet.ps.attendance import Attendance
 from fleet.ps.board import Notes
 from fleet.ps.core import EVERYBODY, Core
@@ -34,6 +35,7 @@ from fleet.ps.pieces import read_take
 from fleet.ps.proto import ps_pb2
 from fleet.ps.pushes import Pushes
 from fleet.ps.saves import Moment, Saves
+from fleet.ps.settling import Settling
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.update import read_dense, read_kept
 from fleet.ps.waiting import awaited_by_all
@@ -81,6 +83,7 @@ class Service:
         """What the last worker declared that agreed with the job, and what was made of it."""
         self.pushes = Pushes(self.core)
         self.attendance = Attendance(self.core)
+        self._settling = Settling(self.core, self.pushes)
         self._notes = Notes()
         self._absence = Absence(self.core, self.pushes.apply_if_complete)
         self._absence.begin()
@@ -94,6 +97,8 @@ class Service:
             "Keep": self._keep,
             "Pull": self.pushes.pull,
             "Push": self.pushes.push,
+            "Assign": Assigning(self.core).answer,
+            "Norm": self._settling.answer,
             "Leave": self._leave,
             "Save": self._save,
             "Cut": self._cuts.answer,

@@ -224,6 +224,19 @@ class DenseSpec(JsonForm):
         """How many elements of a group lie on a server."""
         return self._sizes.get((server, group), 0)
 
+    def parts(self, server: int, group: int) -> tuple[tuple[int, int], ...]:
+        """What a group on a server is made of: of each block the parameter, by its place in `shapes`, and the size."""
+        return self._parts.get((server, group), ())
+
+    @cached_property
+    def _parts(self) -> dict[tuple[int, int], tuple[tuple[int, int], ...]]:
+        places = {name: place for place, (name, _) in enumerate(self.shapes)}
+        parts: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for block in self.blocks:
+            found = parts.setdefault((block.server, block.group), [])
+            found.append((places[block.parameter], block.end - block.begin))
+        return {place: tuple(found) for place, found in parts.items()}
+
     @cached_property
     def _sizes(self) -> dict[tuple[int, int], int]:
         sizes: Counter[tuple[int, int]] = Counter()
@@ -266,6 +279,8 @@ class JobSpec(JsonForm):
     tables: tuple[TableSpec, ...] = ()
     dense: DenseSpec = field(default_factory=DenseSpec)
     kept: tuple[KeptTensor, ...] = ()  # buffers, frozen parameters: what the workers have beside tables and dense
+    first_rows: tuple[str, ...] = ()  # tables that begin with rows of worker 0
+    clip_norm: float | None = None  # the largest norm of what one step of an optimizer applies; None: any
 
     def __post_init__(self) -> None:
         _set(
@@ -283,8 +298,11 @@ class JobSpec(JsonForm):
                 _instance("job", f"kept[{index}]", tensor, KeptTensor, "fleet.ps.spec")
                 for index, tensor in enumerate(self.kept)
             ),
+            clip_norm=checked("job", "clip_norm", self.clip_norm, Maybe(Number(above=0))),
         )
         _once("table", (table.name for table in self.tables))
+        names = Text(tuple(table.name for table in self.tables))
+        _set(self, first_rows=checked("job", "first_rows", self.first_rows, Many(names)))
         for table in self.tables:
             if table.memory and self.mode == "geo":
                 raise UsageError(
@@ -299,6 +317,11 @@ class JobSpec(JsonForm):
                 raise UsageError(
                     f"{what}: server must be below the number of servers, {self.num_servers}, got {server}"
                 )
+
+    @property
+    def clips_on_servers(self) -> bool:
+        """Whether the gradient whose norm has a limit is a mean over workers, which only the servers know."""
+        return self.clip_norm is not None and self.mode == "sync" and self.num_workers > 1
 
     def kept_on(self, server: int) -> list[KeptTensor]:
         """The tensors that a server keeps."""

@@ -15,6 +15,7 @@ from fleet.ps.clock import Clock
 from fleet.ps.holdings import Holdings, Skip, make_holdings, none
 from fleet.ps.ledger import Ledger
 from fleet.ps.meetings import Meetings
+from fleet.ps.norms import factor_of
 from fleet.ps.patience import is_durable
 from fleet.ps.pieces import PieceQueues
 from fleet.ps.rounds import Rounds
@@ -24,7 +25,7 @@ from fleet.ps.stats import Stats
 if TYPE_CHECKING:
     from fleet.ps.listing import Listing
     from fleet.ps.proto import ps_pb2
-    from fleet.ps.update import PushedUpdate
+    from fleet.ps.update import AssignedRows, PushedUpdate
 
 # How many loads are remembered.
 NUM_LOADS = 16
@@ -79,11 +80,20 @@ class State:
         self.ledger.note(update.worker, update.steps, update.position)
         return skipped
 
-    def step(self, updates: Sequence[PushedUpdate], skip: Skip = none) -> int:
-        """Apply the pushes of a complete step, which come in the order of the workers; passes change nothing."""
+    def assign(self, rows: AssignedRows, skip: Skip = none) -> int:
+        """Write rows by value, as old as the last push; how many others went, to stay below the table's ceiling."""
+        with self._time_lock:
+            now = self.clock.now
+        return self.held.assign(rows, now, skip)
+
+    def step(self, updates: Sequence[PushedUpdate], skip: Skip = none, squared_norm: float = 0.0) -> int:
+        """Apply the pushes of a complete step, which come in the order of the workers; passes change nothing.
+
+        `squared_norm` is that of their mean on all servers, where the job limits it.
+        """
         trained = [update for update in updates if not update.is_pass]
-        step = self._time_of(updates[0])
-        skipped = self.held.apply_mean(trained, step, skip) if trained else 0
+        step, factor = self._time_of(updates[0]), factor_of(self.held.job.clip_norm, squared_norm)
+        skipped = self.held.apply_mean(trained, step, skip, factor) if trained else 0
         for update in updates:
             self.ledger.note(update.worker, update.steps, update.position)
         self.rounds.note(updates)

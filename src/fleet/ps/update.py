@@ -60,6 +60,14 @@ class TablePull(NamedTuple):
     """Of the rows in the answer."""
 
 
+class AssignedRows(NamedTuple):
+    """Rows of a table that are written by value."""
+
+    table: int
+    keys: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+
 @dataclass(frozen=True)
 class PushedUpdate:
     """The gradients of one push, checked."""
@@ -83,6 +91,8 @@ class PushedUpdate:
     """The request, where native code has read it."""
     is_traced: bool = False
     """Whether its worker records a trace."""
+    absent: tuple[int, ...] = ()
+    """Parameters of its dense groups, as in the job's list of shapes, that had no part in the loss."""
 
     @cached_property
     def groups(self) -> tuple[int, ...]:
@@ -240,6 +250,8 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
     elif rest:
         raise UsageError(f"{who}: {len(rest)} tensors belong to nothing")
     lrs = {group: _lr(lr, who) for group, lr in zip(dense, header.dense_lrs, strict=True)}
+    if header.absent and (max(header.absent) >= len(job.dense.shapes) or not dense):
+        raise UsageError(f"{who}: parameter {max(header.absent)} is absent; the job has {len(job.dense.shapes)}")
     return PushedUpdate(
         header.caller.worker,
         header.step,
@@ -251,7 +263,22 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
         header.position,
         is_pass=header.is_pass,
         is_traced=header.caller.is_traced,
+        absent=tuple(header.absent),
     )
+
+
+def read_assigned(header: ps_pb2.AssignRequest.Header, tensors: Tensors, job: JobSpec) -> AssignedRows:
+    """The rows of a request; UsageError that names the worker and the table if they do not fit the job."""
+    who = f"rows of worker {header.caller.worker}"
+    spec = table_spec(job, header.table, who)
+    where = f"{who}, table {spec.name!r}"
+    if len(tensors) != 2:
+        raise UsageError(f"{where}: {len(tensors)} tensors instead of keys and rows")
+    keys = read_keys(tensors[0], where)
+    values = read_floats(tensors[1], (len(keys), spec.width), where)
+    if not _native.all_finite(values):
+        raise UsageError(f"{where}: they hold a NaN or an Inf; nothing was written")
+    return AssignedRows(header.table, keys, values)
 
 
 def refuse_nonfinite(update: PushedUpdate, job: JobSpec) -> None:

@@ -31,6 +31,8 @@ from fleet.ps.modes.base import PushPolicy
 from fleet.ps.staging import wait_for
 
 if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
     from fleet.ps.aside import After
     from fleet.ps.dense_ahead import DenseAhead
     from fleet.ps.flat import FlatParameters
@@ -96,6 +98,8 @@ class Worker:
     """Tables whose hot rows are trained where the model is; None: there are none."""
     rouses: bool = field(default=False, init=False)
     """Whether a table in this process waits, at each step, for gradients that come from a GPU."""
+    hooks: Sequence[RemovableHandle] = field(default=(), init=False)
+    """Of backward, on parameters of the model; they go when this worker does."""
     undo_graphs: Callable[[], None] | None = field(default=None, init=False)
     """Gives the model its own forward back, where parts of it are replayed as CUDA graphs."""
 
@@ -173,7 +177,7 @@ class Worker:
         self._forget([one for one in self._ahead if one in self._last_ahead])  # this step makes their rows old
         # From a GPU all gradients are copied first, and waited for once.
         used = [lookup for lookup in self._used if lookup.table in table_lrs]
-        self._heed_zeroed(used)
+        self.heed_zeroed(table_lrs)
         self._warn_of_evaluation({lookup.table for lookup in used}, table_lrs)
         hot = self._hot_gradients(used)
         pulled = [lookup for lookup in used if lookup.placement is None]
@@ -184,10 +188,12 @@ class Worker:
         self._used = [lookup for lookup in self._used if lookup.table not in table_lrs and lookup.may_matter]
         self._num_left = len(self._used)
         dense: list[list[Tensor]] = []
+        absent: tuple[int, ...] = ()
         if lrs and self.flat is not None and not self.policy.trains_locally:
             if changed := self.flat.changed_by_hand():
                 refuse_changes(changed, self.flat, self.policy, self.client.job)
             self.flat.collect_gradients()
+            absent = self._absent(lrs)
             self.flat.to_host()
             for part in self.flat.of_groups(self.flat.host_gradients, lrs):
                 self._refuse_nonfinite("dense parameters", part)
@@ -204,7 +210,9 @@ class Worker:
         if dense:
             versions.append(self.policy.version)
         stepped = frozenset(table_lrs)
-        gradients = Gradients(self.num_steps, tables, dense, dict(lrs), min(versions, default=0), stepped)
+        gradients = Gradients(
+            self.num_steps, tables, dense, dict(lrs), min(versions, default=0), stepped, absent=absent
+        )
         waiting = [] if self.policy.pulls_ahead else [one.get() for one in self._ahead if not self._is_hot(one.request)]
         self._send(gradients, [lookup for lookup in waiting if lookup.rows is None], is_new=is_new)
         if hot and self.hot is not None:
@@ -266,7 +274,7 @@ class Worker:
 
     def take_kept(self) -> None:
         """Take over what the servers keep."""
-        if self.kept:
+        if self.kept or self.client.job.first_rows:  # which are there when the kept ones are
             for server, (_, tensors) in enumerate(self.client.pull((), kept=True).results()):
                 self.kept.load(server, tensors)
 
@@ -278,6 +286,11 @@ class Worker:
     def is_mid_step(self) -> bool:
         """Whether rows have gradients that no step has come after: backward() is over, and optimizer.step() is not."""
         return any(lookup.row_gradients is not None for lookup in self._used[self._num_left :])
+
+    def forget_rows(self, table: int) -> None:
+        """Rows of a table have been replaced on the servers: what this worker has of them is old."""
+        self._forget(list(self._ahead))
+        self.policy.forget_rows(table)
 
     def give_up(self) -> None:
         """Forget the lookups of this batch: its step will not come."""
@@ -323,6 +336,8 @@ class Worker:
             self.aside.close()
         if self.hot is not None:
             self.hot.close()
+        for hook in self.hooks:
+            hook.remove()
         if self.undo_graphs is not None:
             self.undo_graphs()
         if self.redo is not None:
@@ -399,9 +414,17 @@ class Worker:
                 self.client.job.tables[unused[0].request.table].name,
             )
 
-    def _heed_zeroed(self, used: Sequence[Lookup]) -> None:
+    def _absent(self, groups: Collection[int]) -> tuple[int, ...]:
+        """Parameters of some dense groups without a gradient, by their places in the job's list."""
+        if self.flat is None or not (names := set(self.flat.absent(groups))):
+            return ()
+        return tuple(place for place, (name, _) in enumerate(self.client.job.dense.shapes) if name in names)
+
+    def heed_zeroed(self, tables: Collection[int]) -> None:
         """`model.zero_grad()` and `parameter.grad = None` after `backward` mean rows too."""
-        for lookup in used:
+        for lookup in self._used:
+            if lookup.table not in tables:
+                continue
             if lookup.weight is not None and lookup.weight.grad is None and lookup.rows is not None:
                 lookup.rows.grad = None
 

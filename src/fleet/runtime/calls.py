@@ -243,6 +243,21 @@ class ServerCalls(Questions):
         take_over()
         return rows
 
+    def load_rows(self, table: str | nn.Module, keys: Any, values: Any) -> int:
+        """Write rows of a table by value, such as pretrained ones; every worker calls it, after `init_worker`.
+
+        `table` is its name, or the `fleet.nn` module that has it; `values` [n, width] are the rows of the n distinct
+        integers `keys`, or of 0, 1, 2 ... where `keys` is None. Those of worker 0 are written, while all wait. A row
+        that was there is replaced; each begins with a new state of the rule, whatever the entry policy says. In a
+        durable job it happens once in all lives of the workers. Returns how many rows were written.
+
+            fleet.load_rows(model.rows, torch.arange(1000), pretrained)
+        """
+        from fleet.runtime.rows import load_rows
+
+        worker = self._server_job().worker("fleet.load_rows()")
+        return load_rows(worker, table, keys, values, self._identity(), self.util)
+
     def save_inference_model(self, *args: Any, **more: Any) -> Path | list[str]:
         """Write values only, as plain numpy files, for serving; every worker calls it, as `save_persistables`.
 

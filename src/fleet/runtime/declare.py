@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fleet.ps.distinct import Named
+    from fleet.ps.given_rows import GivenRows
     from fleet.ps.placement import Dispatch, Dispatcher
     from fleet.roles import Identity
 
@@ -59,6 +60,8 @@ class Declared:
     """Tables with a rule of their own: its rate, and the optimizer group that has the module, if one does."""
     caches: dict[int, int] = field(default_factory=dict)
     """Tables whose hot rows are trained where the model is, and how many."""
+    first_rows: dict[int, GivenRows] = field(default_factory=dict)
+    """Tables that begin with rows of the model."""
     dense: list[Named] = field(default_factory=list)
     """Trained parameters with their groups, each once."""
     statistics: Tensors = field(default_factory=list)
@@ -67,6 +70,8 @@ class Declared:
     """All other tensors of the model."""
     frozen: Tensors = field(default_factory=list)
     """Of those, what an optimizer has but needs no gradient."""
+    unruled: Tensors = field(default_factory=list)
+    """The `weight`s of frozen tables that have no rule, and no optimizer to follow."""
     model: nn.Module | None = None
     others: dict[str, torch.Tensor] = field(default_factory=dict)
     """What an inference copy has under further names: tied weights."""
@@ -107,8 +112,13 @@ def declare(model: nn.Module | None, optimizers: Sequence[ServerOptimizer]) -> D
             sparse.add(id(module.weight))
             requests = [request.named(name) for request in module.table_requests()]
             follows = group_of.get(id(module.weight))
-            tables = [_add_table(found, one, follows, has_optimizer=bool(optimizers), module=name) for one in requests]
+            is_trained = bool(optimizers) and (follows is not None or module.weight.requires_grad)
+            if not is_trained and any(one.rule is None for one in requests):
+                found.unruled.append((f"{name}.weight", module.weight))
+            tables = [_add_table(found, one, follows, is_trained=is_trained, module=name) for one in requests]
             found.modules.append((module, tables))
+            if module.first_rows is not None:
+                _add_first_rows(found, found.modules[-1][1][0], module.first_rows)
     dense = [one for one in trained if id(one[1]) not in sparse]
     found.dense = distinct(one for one in dense if one[1].requires_grad)
     found.frozen = [(name, parameter) for name, parameter, _ in dense if not parameter.requires_grad]
@@ -174,8 +184,16 @@ def _is_dense(tensor: torch.Tensor, device: torch.device | None) -> bool:
     return not is_lazy(tensor) and tensor.dtype == torch.float32 and device in (None, tensor.device)
 
 
-def _add_table(found: Declared, request: TableRequest, group: int | None, *, has_optimizer: bool, module: str) -> int:
-    if request.rule is None and group is None and has_optimizer:
+def _add_first_rows(found: Declared, table: int, rows: GivenRows) -> None:
+    if not found.first_rows.setdefault(table, rows).is_like(rows):
+        raise UsageError(
+            f"table {found.tables[table].name!r} is to begin with two sets of rows; make modules that share a table "
+            "from_pretrained with the same tensor, or all but one without"
+        )
+
+
+def _add_table(found: Declared, request: TableRequest, group: int | None, *, is_trained: bool, module: str) -> int:
+    if request.rule is None and group is None and is_trained:
         raise UsageError(
             f"table {request.name!r} has no rule: give its module rule=fleet.rules.Adagrad(lr=...), or give the "
             "model's parameters to fleet.distributed_optimizer() before fleet.init_worker()"
@@ -237,7 +255,9 @@ def job_of(
     nonfinite = strategy.nonfinite_gradients
     if strategy.dense != "server":
         refuse_dense_wire(strategy.wire_configs)
-    job = JobSpec(who.num_workers, num_servers, str(mode), nonfinite, tuple(found.tables), dense, specs)
+    tables, clip_norm = tuple(found.tables), strategy.clip_norm
+    first = tuple(sorted(found.tables[table].name for table in found.first_rows))
+    job = JobSpec(who.num_workers, num_servers, str(mode), nonfinite, tables, dense, specs, first, clip_norm)
     return with_wire(job, strategy.wire_configs), tensors
 
 
@@ -245,11 +265,6 @@ def _dense_rule(rule: RuleSpec) -> RuleSpec:
     if rule.name == "adagrad_row":
         raise UsageError("rule adagrad_row keeps one sum for each row of a table; dense parameters need adagrad")
     return rule
-
-
-def _rests(rule: RuleSpec) -> bool:
-    """Whether a rule leaves a parameter alone whose gradient is zero."""
-    return rule.name in ("sgd", "adagrad", "decayed_adagrad") and not dict(rule.args).get("weight_decay")
 
 
 def shares(
@@ -277,13 +292,9 @@ def shares(
                 {table: lr for table, (lr, group) in found.table_lrs.items() if group is None or group in own},
                 {len(found.used): rate} if found.statistics else {},
                 average,
-                [(name, tensor) for name, tensor in found.frozen if id(tensor) in members],
+                [(name, tensor) for name, tensor in found.frozen if id(tensor) in members]
+                + (found.unruled if not begin else []),
                 untrained if job.num_workers > 1 else (),
-                [
-                    (name, tensor, group - begin)
-                    for name, tensor, group in found.dense
-                    if group in own and not _rests(found.rules[group])
-                ],
             )
         )
         begin = own.stop

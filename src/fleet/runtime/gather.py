@@ -57,9 +57,9 @@ def gather_state_dict(
         tables = _pulled(worker, folder, max_bytes)
         for name, module in served.items():
             prefix = f"{name}." if name else ""
-            for home, spec in zip(module.home_names(), module.specs(name), strict=True):
+            for home, table in zip(module.home_names(), module.tables, strict=True):
                 where = f"{prefix}{home}." if home else prefix
-                state[f"{where}keys"], state[f"{where}weight"] = tables[spec.name]
+                state[f"{where}keys"], state[f"{where}weight"] = tables[worker.client.job.tables[table].name]
     return state
 
 

@@ -15,8 +15,10 @@ from fleet.nn.graphs import record_parts
 from fleet.observe.ending import begin_work
 from fleet.ps.aside import Aside
 from fleet.ps.client import Client
+from fleet.ps.clipped import mark_shared
 from fleet.ps.dense_ahead import make_ahead
 from fleet.ps.flat import FlatParameters
+from fleet.ps.given_rows import write_rows
 from fleet.ps.hot_tables import HotTables, refuse_hot
 from fleet.ps.inputs import Inputs
 from fleet.ps.kept import KeptTensors
@@ -32,6 +34,7 @@ from fleet.ps.spec import JobSpec
 from fleet.ps.staging import host_buffer
 from fleet.ps.transport import LocalTransport
 from fleet.ps.worker import Worker
+from fleet.runtime.clipping import check_clipping
 from fleet.runtime.combine import check_combining, combine
 from fleet.runtime.declare import Declared, declare, job_of, shares
 from fleet.strategy import DistributedStrategy
@@ -39,6 +42,7 @@ from fleet.strategy.mode import Mode
 from fleet.strategy.parameter_server import ASyncConfigs
 
 if TYPE_CHECKING:
+    from fleet.ps.given_rows import GivenRows
     from fleet.ps.placement import Dispatch, Dispatcher
     from fleet.ps.progress import Progress
     from fleet.ps.transport import Transport
@@ -83,6 +87,7 @@ def start_worker(
             "started again without them; use 'server'"
         )
     check_combining(strategy, job, progress)
+    check_clipping(strategy, job)
     flats: list[FlatParameters | None] = []
 
     def take() -> FlatParameters | None:
@@ -93,7 +98,7 @@ def start_worker(
     client.plan = lambda num_servers: job_of(found, who, strategy, dispatcher, num_servers)[0]
     client.connect = reach
     client.absent_after_s = _absent_after_s(strategy, job, progress)
-    worker = enter(client, take, device, strategy.a_sync_configs, kept, progress)
+    worker = enter(client, take, device, strategy.a_sync_configs, kept, progress, found.first_rows)
     try:
         combine(client, strategy, meeting)
     except BaseException:
@@ -113,10 +118,13 @@ def start_worker(
         module.bind(worker, indexes)
     if strategy.cuda_graphs and model is not None and optimizers:
         _record(worker, model)
+    if worker.flat is not None and optimizers and job.mode == Mode.SYNC and job.num_workers > 1:
+        worker.hooks = [one.register_post_accumulate_grad_hook(mark_shared) for _, one, _ in found.dense]
     each = shares(found, job, optimizers, average if is_averaged else None)
     for optimizer, share in zip(optimizers, each, strict=True):
         optimizer.bind(worker, share)
-    if optimizers and job.dense.groups and job.mode == Mode.SYNC and strategy.wire_configs.dense_ahead:
+    goes_ahead = strategy.wire_configs.dense_ahead and (job.clip_norm is None or job.clips_on_servers)
+    if optimizers and job.dense.groups and job.mode == Mode.SYNC and goes_ahead:
         worker.dense_ahead = make_ahead(worker.flat, client, lambda: worker.num_updates >= client.resumed_updates)
     return worker
 
@@ -128,10 +136,11 @@ def enter(
     configs: ASyncConfigs,
     kept: KeptTensors | None = None,
     progress: Progress | None = None,
+    first_rows: Mapping[int, GivenRows] | None = None,
 ) -> Worker:
     """Declare the job to the servers, then take the tensors that they hold and agree on their first values.
 
-    Those are worker 0's, unless the servers have some already.
+    Those are worker 0's, and so are the first rows of tables, unless the servers have some already.
     """
     job, kept = client.job, kept or KeptTensors()
     policy = None
@@ -139,7 +148,9 @@ def enter(
         is_started, version = client.declare()
         flat = take()
         is_first = client.worker == 0 and not is_started
-        if is_first and (flat is not None or kept):
+        if is_first and (flat is not None or kept or first_rows):
+            for table, rows in (first_rows or {}).items():
+                write_rows(client, table, rows)
             groups = range(len(job.dense.groups))
             client.start(
                 [

@@ -16,16 +16,13 @@ from fleet import _native, checkpoint
 from fleet.errors import UsageError
 from fleet.observe.metrics import events
 from fleet.observe.tracing.part import part
-from fleet.observe.waiting import waiting_in
-from fleet.ps.gathering import Gathering
-from fleet.ps.patience import step_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import RuleSpec
+from fleet.runtime.once_for_all import once_for_all
 from fleet.runtime.server_writes import SAVE_TIMEOUT_S, Written, write_one_moment
 
 if TYPE_CHECKING:
     from fleet.collective.util import Util
-    from fleet.ps.progress import Progress
     from fleet.ps.worker import Worker
     from fleet.roles import Identity
 
@@ -115,43 +112,14 @@ def load(worker: Worker, folder: Folder) -> int:
 
 def load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> int:
     """`load`, called by every worker: worker 0 lets the servers load, the others take over what was loaded."""
-    if worker.progress is not None:
-        return _load_once(worker, folder, worker.progress)
-    if who.num_workers == 1:
-        return load(worker, folder)
-    with waiting_in("fleet.load_model()"):
-        return _load_together(worker, folder, who, util)
-
-
-def _load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> int:
-    worker.policy.flush()
-    util.barrier()  # nothing that was computed before may reach what is loaded
-    rows = int(util.all_reduce(load(worker, folder) if who.index == 0 else 0))
-    if who.index != 0:
-        worker.restart_at(version_of(worker))
-    util.barrier()  # a step of one would be another version for those who have not looked yet
-    return rows
-
-
-def _load_once(worker: Worker, folder: Folder, progress: Progress) -> int:
-    """The same in a durable job: a worker that is started again never takes the servers back to what was loaded."""
-    turn = progress.turns.take("load_model")
-    if progress.is_past("load_model", turn):
-        return int(progress.answers.get(f"load_model/{turn}") or 0)
-    workers = Gathering(worker.client, f"load_model/{turn}", step_timeout_s())
-    workers.purpose = "fleet.load_model()"
-    worker.policy.flush()
-    workers.gather_at("flushed", b"")  # nothing that was computed before may reach what is loaded
-    rows = 0
-    if workers.rank == 0 and not workers.is_told("over"):
-        with workers.giving_signs("rows"):
-            rows = load(worker, folder)
-    rows = int(workers.gather_at("rows", str(rows).encode())[0])
-    if workers.rank != 0 or workers.is_told("over"):
-        worker.restart_at(version_of(worker))
-    workers.gather_at("over", b"")  # a step of one would be another version for those who have not looked yet
-    progress.answers.put(f"load_model/{turn}", rows)
-    return rows
+    return once_for_all(
+        worker,
+        "load_model",
+        who,
+        util,
+        lambda: load(worker, folder),
+        lambda: worker.restart_at(version_of(worker)),
+    )
 
 
 def shrink(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.strategy.field import switch, text
+from fleet.strategy.field import maybe_number, switch, text
 from fleet.strategy.record import Record
 
 
@@ -15,5 +15,11 @@ class CommonFields(Record):
         "servers nothing is sent in the first case, and in the second such rows and dense steps are left out.",
         "error",
         "skip",
+    )
+    clip_norm = maybe_number(
+        "is the largest norm of all gradients of an `optimizer.step()` together; longer ones are scaled down. With "
+        "servers rows are among them, and in sync mode the norm is that of the mean over all workers, in the other "
+        "modes that of each worker's own gradients.",
+        above=0,
     )
     sync_batch_norm = switch(False, "computes batch-norm statistics over the batch of all workers.")

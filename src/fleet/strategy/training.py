@@ -90,10 +90,7 @@ class TrainingFields(Record):
     lars_configs = GroupField(LarsConfigs, "tunes `lars`.")
     lamb = switch(False, "scales each layer's Adam step by its norm, for very large batches. Needs Adam.")
     lamb_configs = GroupField(LambConfigs, "tunes `lamb`.")
-    gradient_clip_norm = maybe_number(
-        "is the largest norm of all gradients together; longer ones are scaled down.", above=0
-    )
-    gradient_clip_value = maybe_number("is the largest value of a gradient; larger ones are cut.", above=0)
+    clip_value = maybe_number("is the largest value of a gradient; larger ones are cut.", above=0)
     compile = switch(False, "runs the model through torch.compile.")
     compile_configs = GroupField(CompileConfigs, "tunes `compile`.")
     channels_last = switch(False, "keeps images and convolutions in the order that GPUs prefer.")

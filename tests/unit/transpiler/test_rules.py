@@ -52,7 +52,7 @@ def test_a_rule_is_its_update(make: Callable[[], Any]) -> None:
     rule = rule_of(update.op, main.global_block())
     exe, scope = Executor(), Scope()
     exe.run(startup, scope=scope)
-    group = dense_group(rule.name, dict(rule.args), 6, "cpu")
+    group = dense_group(rule.name, dict(rule.args), [6], "cpu")
     group.start(scope.tensors["fc_0.w_0"].reshape(-1).numpy())
     rng = np.random.default_rng(0)
     for _ in range(4):

@@ -52,6 +52,8 @@ class Kind(IntEnum):
     """What this server has taken over from those of the layout before."""
     TAKE = 12
     """A queue was begun, or a piece of it handed to a worker."""
+    ASSIGN = 13
+    """Rows that a worker has written by value."""
     # Of snapshots only.
     STATE = 20
     DENSE = 21

@@ -110,6 +110,11 @@ class PushPolicy(ABC):
             self._cache.forget(lookup)
         self._pending.pop(id(lookup), None)
 
+    def forget_rows(self, table: int) -> None:  # noqa: ARG002 - geo has copies of each table
+        """Drop what a cache has, for rows of a table have been replaced on the servers."""
+        if self._cache is not None:
+            self._cache.clear()
+
     def finish(self, lookups: Sequence[Lookup], with_grad: bool) -> None:
         """Wait until the rows of the lookups are there."""
         for lookup in lookups:

@@ -86,6 +86,12 @@ class Geo(PushPolicy):
         if part is not None:
             super().forget(part.lookup)
 
+    def forget_rows(self, table: int) -> None:
+        """Drop the copies of a table; nothing of them may be trained and not sent."""
+        self._copies[table].clear()
+        self._fetched.clear()
+        self._located.clear()
+
     def finish(self, lookups: Sequence[Lookup], with_grad: bool) -> None:
         parts = [self._fetched.pop(id(lookup), None) for lookup in lookups]
         asked = [part.lookup for part in parts if part is not None and part.lookup.num_rows]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.ps.gradients import Gradients
 from fleet.ps.modes.base import PushPolicy, Setup
 from fleet.ps.pending import Pending, PendingPull
+from fleet.ps.settling import must_settle, settle
 
 if TYPE_CHECKING:
     from fleet.ps.lookup import Lookup
@@ -36,6 +37,9 @@ class Sync(PushPolicy):
         self._settle()
         gradients.step = self._version
         has_dense = self._flat is not None
+        if must_settle(self._client):
+            self._step_by_norm(gradients, following)
+            return
         sent = self._client.push(gradients, want_dense=has_dense, lookups=following, is_awaited=True)
         self._version += 1
         if not has_dense and not following:
@@ -43,6 +47,17 @@ class Sync(PushPolicy):
             return
         version, dense = PendingPull(sent.results, following).finish(self._setup.device, True)
         if has_dense:
+            self._load(dense, version)
+
+    def _step_by_norm(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
+        """Push, see the step to its end, and ask for what the next batch needs."""
+        outcomes = settle(self._client, self._version, self._client.push(gradients))
+        self._client.note([(one, ()) for one in outcomes])
+        self._version += 1
+        has_dense = self._flat is not None
+        if has_dense or following:
+            pulled = self._client.pull(following, version=self._version, dense=has_dense)
+            version, dense = pulled.finish(self._setup.device, True)
             self._load(dense, version)
 
     def pass_on(self, steps: int) -> None:

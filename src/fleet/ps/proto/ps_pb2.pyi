@@ -234,7 +234,7 @@ class PushRequest(_message.Message):
         is_pass: bool
         def __init__(self, worker: _Optional[int] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., steps: _Optional[int] = ..., position: _Optional[bytes] = ..., is_pass: _Optional[bool] = ...) -> None: ...
     class Header(_message.Message):
-        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups", "pull_only_read", "position", "participants", "steps", "is_pass", "dense", "pull_formats", "dense_format", "members")
+        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups", "pull_only_read", "position", "participants", "steps", "is_pass", "dense", "pull_formats", "dense_format", "members", "absent", "squared_norm")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         STEP_FIELD_NUMBER: _ClassVar[int]
@@ -256,6 +256,8 @@ class PushRequest(_message.Message):
         PULL_FORMATS_FIELD_NUMBER: _ClassVar[int]
         DENSE_FORMAT_FIELD_NUMBER: _ClassVar[int]
         MEMBERS_FIELD_NUMBER: _ClassVar[int]
+        ABSENT_FIELD_NUMBER: _ClassVar[int]
+        SQUARED_NORM_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         sequence: int
         step: int
@@ -277,7 +279,9 @@ class PushRequest(_message.Message):
         pull_formats: _containers.RepeatedScalarFieldContainer[Format]
         dense_format: Format
         members: _containers.RepeatedCompositeFieldContainer[PushRequest.Member]
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ..., pull_only_read: _Optional[_Iterable[bool]] = ..., position: _Optional[bytes] = ..., participants: _Optional[_Iterable[int]] = ..., steps: _Optional[int] = ..., is_pass: _Optional[bool] = ..., dense: _Optional[_Iterable[_Union[PushRequest.Dense, _Mapping]]] = ..., pull_formats: _Optional[_Iterable[_Union[Format, str]]] = ..., dense_format: _Optional[_Union[Format, str]] = ..., members: _Optional[_Iterable[_Union[PushRequest.Member, _Mapping]]] = ...) -> None: ...
+        absent: _containers.RepeatedScalarFieldContainer[int]
+        squared_norm: float
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ..., pull_only_read: _Optional[_Iterable[bool]] = ..., position: _Optional[bytes] = ..., participants: _Optional[_Iterable[int]] = ..., steps: _Optional[int] = ..., is_pass: _Optional[bool] = ..., dense: _Optional[_Iterable[_Union[PushRequest.Dense, _Mapping]]] = ..., pull_formats: _Optional[_Iterable[_Union[Format, str]]] = ..., dense_format: _Optional[_Union[Format, str]] = ..., members: _Optional[_Iterable[_Union[PushRequest.Member, _Mapping]]] = ..., absent: _Optional[_Iterable[int]] = ..., squared_norm: _Optional[float] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -318,6 +322,88 @@ class PushReply(_message.Message):
     tensors: _containers.RepeatedScalarFieldContainer[bytes]
     padding: bytes
     def __init__(self, header: _Optional[_Union[PushReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class AssignRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("caller", "sequence", "table")
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+        TABLE_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        sequence: int
+        table: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., table: _Optional[int] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: AssignRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[AssignRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class AssignReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("evicted",)
+        EVICTED_FIELD_NUMBER: _ClassVar[int]
+        evicted: int
+        def __init__(self, evicted: _Optional[int] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: AssignReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[AssignReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class NormRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("caller", "step", "sequence", "is_told", "squared_norm", "timeout_ms")
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        STEP_FIELD_NUMBER: _ClassVar[int]
+        SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+        IS_TOLD_FIELD_NUMBER: _ClassVar[int]
+        SQUARED_NORM_FIELD_NUMBER: _ClassVar[int]
+        TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        step: int
+        sequence: int
+        is_told: bool
+        squared_norm: float
+        timeout_ms: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., step: _Optional[int] = ..., sequence: _Optional[int] = ..., is_told: _Optional[bool] = ..., squared_norm: _Optional[float] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: NormRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[NormRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class NormReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("squared_norm", "is_sum", "is_lost", "outcome", "is_held")
+        SQUARED_NORM_FIELD_NUMBER: _ClassVar[int]
+        IS_SUM_FIELD_NUMBER: _ClassVar[int]
+        IS_LOST_FIELD_NUMBER: _ClassVar[int]
+        OUTCOME_FIELD_NUMBER: _ClassVar[int]
+        IS_HELD_FIELD_NUMBER: _ClassVar[int]
+        squared_norm: float
+        is_sum: bool
+        is_lost: bool
+        outcome: PushReply.Header
+        is_held: bool
+        def __init__(self, squared_norm: _Optional[float] = ..., is_sum: _Optional[bool] = ..., is_lost: _Optional[bool] = ..., outcome: _Optional[_Union[PushReply.Header, _Mapping]] = ..., is_held: _Optional[bool] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: NormReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[NormReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class LeaveRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")

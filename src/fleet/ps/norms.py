@@ -1,0 +1,109 @@
+"""The norm of a gradient, and by how much one is scaled that is longer than it may be: as by torch's `clip_grad_norm_`.
+
+Where a worker has all of a gradient, it scales it before anything is sent. In sync mode with several workers the mean
+of a step is known to the servers alone, and each has a part of it: `fleet.ps.settling` has them find the norm of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import fsum, inf, isfinite, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fleet import _native
+from fleet.ps.applicable import mean_of
+
+if TYPE_CHECKING:
+    from fleet.ps.lookup import Lookup
+    from fleet.ps.spec import JobSpec
+    from fleet.ps.update import PushedUpdate
+    from fleet.ps.worker import Worker
+
+EPSILON = 1e-6
+"""Added to a norm before it divides: torch's."""
+_SLICE = 1 << 18
+
+
+def factor_of(max_norm: float | None, squared_norm: float) -> float:
+    """By what a gradient is multiplied; 1: it is short enough, or has no limit."""
+    return 1.0 if max_norm is None else min(1.0, max_norm / (sqrt(squared_norm) + EPSILON))
+
+
+def mean_squared_norm(updates: Sequence[PushedUpdate], job: JobSpec) -> float:
+    """The squared norm of a server's part of the mean of some updates; what will be skipped has no share in it.
+
+    It is summed in one order, whatever threads there are: a server that is started again finds the same.
+    """
+    skips, found = job.nonfinite == "skip", []
+    for index in sorted({part.table for update in updates for part in update.tables}):
+        parts = [part.columns() for update in updates for part in update.tables if part.table == index]
+        rows: NDArray[np.float32] = np.asarray(_native.sum_pushes(parts, job.tables[index].width)[1])
+        if skips:
+            rows = rows[np.isfinite(rows).all(axis=1)]
+        found.append(_squared(rows) / len(updates) ** 2)
+    for group in sorted({group for update in updates for group in update.dense}):
+        own = [update.dense[group] for update in updates if group in update.dense]
+        if job.dense.groups[group].name != "average":
+            squared = _squared(mean_of(own, len(updates)))
+            found.append(squared if isfinite(squared) or not skips else 0.0)
+    return fsum(found)
+
+
+def clip_here(worker: Worker, max_norm: float, groups: Collection[int], tables: Collection[int]) -> None:
+    """Scale the gradients that the next step sends of some dense groups and tables, if they are longer together."""
+    factor = factor_of(max_norm, squared_norm_here(worker, groups, tables))
+    if factor < 1.0:
+        worker.multiply_gradients(factor, groups, tables)
+
+
+def squared_norm_here(worker: Worker, groups: Collection[int], tables: Collection[int]) -> float:
+    """That of this worker's gradients; what will be skipped for a NaN or an Inf has no share in it."""
+    skips, found = worker.client.job.nonfinite == "skip", []
+    if worker.flat is not None and groups:
+        worker.flat.collect_gradients()
+        for server in range(worker.client.job.num_servers):
+            for group in groups:
+                spans = worker.flat.spans(server, group)
+                parts = [norm_of([worker.flat.gradient_buffer[begin:end]]) ** 2 for begin, end in spans]
+                found += parts if all(map(isfinite, parts)) or not skips else []
+    worker.heed_zeroed(tables)
+    for table in tables:
+        rows = rows_of([lookup for lookup in worker.used if lookup.table == table])
+        if skips:
+            rows = [one[one.isfinite().all(dim=1)] for one in rows]
+        found.append(norm_of(rows) ** 2)
+    return fsum(found)
+
+
+def rows_of(lookups: Sequence[Lookup]) -> list[torch.Tensor]:
+    """The gradients of one table's rows, each row once: those of several lookups are added."""
+    found = [(lookup.route.grouped, grad) for lookup in lookups if (grad := lookup.row_gradients) is not None]
+    if len(found) < 2:
+        return [grad for _, grad in found]
+    device = found[0][1].device
+    keys, places = torch.unique(torch.cat([keys.to(device) for keys, _ in found]), return_inverse=True)
+    grads = torch.cat([grad.to(torch.float32) for _, grad in found])
+    return [torch.zeros(len(keys), grads.shape[1], device=device).index_add_(0, places, grads)]
+
+
+def norm_of(tensors: Sequence[torch.Tensor], norm_type: float = 2.0) -> float:
+    """The norm of some tensors together; 0 of none."""
+    norms = [torch.linalg.vector_norm(one, norm_type, dtype=torch.float64) for one in tensors if one.numel()]
+    return float(torch.linalg.vector_norm(torch.stack(norms), norm_type)) if norms else 0.0
+
+
+def _squared(values: NDArray[np.float32]) -> float:
+    flat = values.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (
+            fsum(
+                float(np.square(flat[begin : begin + _SLICE], dtype=np.float64).sum())
+                for begin in range(0, len(flat), _SLICE)
+            )
+            if np.isfinite(flat).all()
+            else inf
+        )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from pathlib import Path
 from typing import Any
 
 import outside
 import reference
+import tables
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
 warnings.simplefilter("ignore", DeprecationWarning)  # those of torch, which mkdocs would count as its own
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-CODE = re.compile(r"(<code>)([^<]*)(</code>)")
 # How much a page counts in the search. Not in its front matter, which a code host shows as a table.
 BOOSTS = {"tutorial.md": 2.0, "errors.md": 3.0, "internals.md": 0.5, "repository/": 0.5, "adr/": 0.5}
 
@@ -65,9 +64,5 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Keep each word of code in tables on one line; a browser would break `--server_num` behind its hyphens."""
-
-    def kept(code: re.Match[str]) -> str:
-        return code[1] + re.sub(r"[^\s<>]+", r'<span class="word">\g<0></span>', code[2]) + code[3]
-
-    return re.sub(r"(<td[^>]*>)(.*?)(</td>)", lambda cell: re.sub(CODE, kept, cell[0]), html, flags=re.DOTALL)
+    """Make tables legible on a narrow page."""
+    return tables.legible(html)

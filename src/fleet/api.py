@@ -17,6 +17,7 @@ from fleet.observe.metrics.writer import begin as begin_figures
 from fleet.observe.tracing.trace_files import begin as begin_trace
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.runtime.calls import ServerCalls
+from fleet.runtime.threads import Threads
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Fleet(ServerCalls):
     """A process's view of its job. `fleet.init()` and its siblings act on one shared instance; tests make their own."""
 
     def __init__(self) -> None:
+        self._threads = Threads()
         self._forget()
 
     def _forget(self) -> None:
@@ -94,6 +96,7 @@ class Fleet(ServerCalls):
             self._refuse_another_strategy(strategy)
         show_logs()
         warn_of_misspelt_variables()
+        self._threads.choose()
         note_the_end()
         begin_figures()
         begin_trace()
@@ -152,6 +155,7 @@ class Fleet(ServerCalls):
             stop_process_group(self._group)
         if self._role_maker is not None:
             self._role_maker.close()
+        self._threads.close()
         steps.count = StepCount()
         self._forget()
 

@@ -398,7 +398,16 @@ OTEL_EXPORTER_OTLP_ENDPOINT = _text(
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "Collector of OpenTelemetry to which `fleetrun --trace` also sends its spans, if the exporter is installed.",
 )
-OMP_NUM_THREADS = _count("OMP_NUM_THREADS", "Threads of each process; `fleetrun` divides the cores when unset.")
+OMP_NUM_THREADS = _count(
+    "OMP_NUM_THREADS",
+    "Threads of each process; when unset, the cores that it may use, which `fleetrun` divides among its processes.",
+)
+OMP_WAIT_POLICY = _text(
+    "OMP_WAIT_POLICY", "How torch's threads wait for each other; PASSIVE, which is asleep, when unset."
+)
+GOMP_SPINCOUNT = _text(
+    "GOMP_SPINCOUNT", "How often they look before they sleep; where it is set, OMP_WAIT_POLICY is left alone."
+)
 FLEET_NATIVE_THREADS = _positive(
     "FLEET_NATIVE_THREADS",
     "Threads of one call of the C++ core; `fleetrun` divides the cores when unset, others take OMP_NUM_THREADS.",

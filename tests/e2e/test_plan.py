@@ -171,6 +171,36 @@ def test_half_precision_of_the_script_and_a_second_model_are_seen(tmp_path: Path
     assert found["notes"] == ["the script trains 2 models; this plan is that of the last, a Bilinear"]
 
 
+TWO_OPTIMIZERS = """
+    import torch
+    import fleet
+
+    class Clicks(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = fleet.nn.Embedding(4, rule=fleet.rules.Adagrad(lr=0.1))
+            self.lower, self.upper = torch.nn.Linear(4, 8), torch.nn.Linear(8, 1)
+
+        def forward(self, ids):
+            return self.upper(self.lower(self.rows(ids)))
+
+    fleet.init()
+    model = fleet.distributed_model(Clicks())
+    first = fleet.distributed_optimizer(torch.optim.SGD(model.lower.parameters(), lr=0.1))
+    second = fleet.distributed_optimizer(torch.optim.Adam(model.upper.parameters()))
+    fleet.init_worker()
+    model(torch.arange(3)).sum().backward()
+    first.step()
+    second.step()
+"""
+
+
+def test_two_optimizers_are_both_named(tmp_path: Path) -> None:
+    found = as_json(tmp_path, script(tmp_path, TWO_OPTIMIZERS))["workload"]
+    assert found["optimizer"] == "SGD and Adam"
+    assert "this step was that of SGD, the first to be called; Adam would follow" in found["notes"]
+
+
 def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
     train = script(tmp_path, "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(600)\n")
     with RunningJob(["plan", train], cwd=tmp_path, environ={"TMPDIR": str(tmp_path)}) as job:

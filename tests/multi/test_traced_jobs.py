@@ -43,7 +43,7 @@ def traced(tmp_path: Path, mode: str, *options: object) -> dict[str, Any]:
     train = script(tmp_path, TRAIN)
     result = fleetrun(*ARGUMENTS, "--trace", "3:5", *options, train, mode, cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
-    assert "trace of steps 3 to 5: log/trace.json, " in result.err
+    assert "trace of steps 3 to 5: open log/trace.json at ui.perfetto.dev; " in result.err
     found: dict[str, Any] = json.loads((tmp_path / "log" / "trace.json").read_text())
     return found
 

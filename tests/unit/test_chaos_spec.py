@@ -78,3 +78,11 @@ def test_moments() -> None:
     assert [often.num_due(now) for now in (0, 1.9, 2, 7)] == [0, 0, 1, 3]
     assert [once.num_due(now) for now in (0, 1.9, 2, 7)] == [0, 0, 1, 1]
     assert When(0, False).num_due(0.1) == 1
+
+
+def test_clauses_that_a_short_job_never_met_are_known() -> None:
+    chaos = Chaos.parse(
+        "kill server at 2s; kill worker every 5s; torn-write at 9s; disk-full at 9s; drop 1% rpc", "--chaos"
+    )
+    assert chaos.not_yet(3.0) == ["kill worker every 5s", "torn-write at 9s", "disk-full at 9s for 5s"]
+    assert chaos.not_yet(9.5) == []

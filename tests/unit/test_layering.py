@@ -19,6 +19,7 @@ LAYERS = [
     {"_version", "error_texts"},
     {"_native", "_lazy", "errors"},
     {"env", "net"},
+    {"cores"},
     {"strategy", "observe"},
     {"checkpoint", "metrics", "optim", "planner", "roles"},
     {"collective", "ps", "static", "launch"},
@@ -30,7 +31,7 @@ LAYERS = [
 ]
 WITHOUT_TORCH = {
     *("checkpoint", "errors", "error_texts", "env", "net", "strategy", "observe", "planner", "roles", "launch"),
-    *("api", "__init__"),
+    *("api", "cores", "__init__"),
 }
 ONLY_READER_OF_THE_ENVIRONMENT = "env"
 NAME_WHAT_IS_ABOVE = {"launch/plan.py"}  # it starts that as another process

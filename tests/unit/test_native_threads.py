@@ -15,6 +15,7 @@ from fleet.launch.job_token import own_token
 from fleet.launch.options import Options
 from fleet.launch.plan import make_plan
 from fleet.launch.team import Team
+from fleet.ps import native_threads
 from fleet.ps.native_threads import use_native_threads
 
 
@@ -22,7 +23,8 @@ from fleet.ps.native_threads import use_native_threads
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = _native.num_threads()
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.delenv("FLEET_NATIVE_THREADS", raising=False)
+    for name in ("FLEET_NATIVE_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
     yield
     _native.set_threads(before)
 
@@ -30,7 +32,7 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        ({}, 7),
+        ({}, 6),
         ({"OMP_NUM_THREADS": "2"}, 2),
         ({"OMP_NUM_THREADS": "2", "FLEET_NATIVE_THREADS": "3"}, 3),
         ({"FLEET_NATIVE_THREADS": "1000"}, 256),
@@ -40,6 +42,7 @@ def test_the_variable_that_is_nearest_decides(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: int
 ) -> None:
     _native.set_threads(7)
+    monkeypatch.setattr(native_threads, "num_cores", lambda: 6)  # a container's quota
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     use_native_threads()
@@ -66,3 +69,4 @@ def test_fleetrun_divides_the_cores_unless_told(
     with ExitStack() as holds:
         plan = make_plan(options, Team(own_token(), 0), holds)
     assert {one.variables.get("FLEET_NATIVE_THREADS") for one in plan.processes} == {expected}
+    assert {one.variables.get("OMP_WAIT_POLICY") for one in plan.processes} == {"PASSIVE"}

@@ -20,6 +20,7 @@ try:
     import outside
     import plots
     import reference
+    import tables
     import terminal
 finally:
     sys.path.remove(str(ROOT / "website"))
@@ -138,3 +139,22 @@ def test_a_page_of_the_reference_is_filled(page: str) -> None:
     text = reference.filled(REFERENCE[page])
     assert len(text) > len(REFERENCE[page])
     assert text.count("```") % 2 == 0
+
+
+def test_cells_of_a_wide_table_name_their_columns_for_phones() -> None:
+    def table(num_columns: int) -> str:
+        titles = "".join(f"<th>a <em>title</em> {index}</th>" for index in range(num_columns))
+        cells = "".join(f"<td>{index}</td>" for index in range(num_columns))
+        return f"<table><thead><tr>{titles}</tr></thead><tbody><tr>{cells}</tr><tr>{cells}</tr></tbody></table>"
+
+    assert tables.legible(table(3)) == table(3)
+    named = tables.legible(f"{table(3)}<p>and</p>{table(6)}")
+    assert named.startswith(f'{table(3)}<p>and</p><table data-wide="">')
+    assert re.findall(r'data-title="([^"]*)">(\d)', named) == 2 * [(f"a title {n}", str(n)) for n in range(6)]
+
+
+def test_the_site_follows_the_system_until_a_reader_chooses() -> None:
+    text = (ROOT / "mkdocs.yml").read_text()
+    first = re.search(r'palette:\n    - media: "([^"]*)"', text)
+    assert first is not None
+    assert first[1] == "(prefers-color-scheme)"

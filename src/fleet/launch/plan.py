@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet import env, net
+from fleet.cores import MOST_NATIVE_THREADS, num_cores, thread_variables
 from fleet.errors import NotSupportedError, UsageError
 from fleet.launch import devices, durable
 from fleet.launch.layout import Layout, collective_layout
@@ -24,7 +25,6 @@ from fleet.observe.chaos_spec import Strike
 from fleet.observe.layouts import server_folder
 
 SELFCHECK_MODULE = "fleet.selfcheck"
-_MOST_NATIVE_THREADS = 8  # of one process; what they do is soon bound by memory
 
 
 @dataclass(frozen=True)
@@ -327,20 +327,14 @@ def _common_variables(layout: Layout, num_local: int, has_gpus: bool) -> dict[st
     variables = network_variables(layout, has_gpus)
     if not has_gpus and env.THP_MEM_ALLOC_ENABLE.text() is None:
         variables[env.THP_MEM_ALLOC_ENABLE.name] = "1"
-    num_cores = max(1, len(os.sched_getaffinity(0)) // num_local)
-    if env.OMP_NUM_THREADS.text() is None:
-        variables[env.OMP_NUM_THREADS.name] = str(num_cores)
-    if env.FLEET_NATIVE_THREADS.text() is None:
-        variables[env.FLEET_NATIVE_THREADS.name] = str(min(_MOST_NATIVE_THREADS, num_cores))
-    return variables
+    return variables | thread_variables(max(1, num_cores() // num_local))
 
 
 def _step_variables(num_servers: int) -> dict[str, str]:
     """How many threads each of the servers here has for a synchronous step: all cores are theirs, for workers wait."""
     if not num_servers or env.FLEET_STEP_THREADS.text() is not None or env.FLEET_NATIVE_THREADS.text() is not None:
         return {}
-    num_cores = max(1, len(os.sched_getaffinity(0)) // num_servers)
-    return {env.FLEET_STEP_THREADS.name: str(min(_MOST_NATIVE_THREADS, num_cores))}
+    return {env.FLEET_STEP_THREADS.name: str(min(MOST_NATIVE_THREADS, max(1, num_cores() // num_servers)))}
 
 
 def _join(endpoints: tuple[net.Endpoint, ...]) -> str:

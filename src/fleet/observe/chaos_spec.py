@@ -123,6 +123,13 @@ class Chaos:
             raise UsageError(f"{where} is empty; write some of: {GRAMMAR}")
         return cls(tuple(clauses))
 
+    def not_yet(self, now_s: float) -> list[str]:
+        """The clauses whose first moment is still to come."""
+        timed = [one for one in self.clauses if isinstance(one, Strike | TornWrite)]
+        return [str(one) for one in timed if not one.when.num_due(now_s)] + [
+            str(one) for one in self.clauses if isinstance(one, DiskFull) and one.at_s > now_s
+        ]
+
     @property
     def strikes(self) -> list[Strike]:
         """What the launcher does."""

@@ -8,7 +8,6 @@ out of the ordinary is answered by the service, on a thread of its own, as if it
 from __future__ import annotations
 
 import logging
-import os
 import resource
 import threading
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from fleet import _native
+from fleet.cores import num_cores
 from fleet.errors import DeadlineError, FleetError
 from fleet.net import Endpoint, local_addresses
 from fleet.ps.budget import MessageBudget, OverBudgetError
@@ -83,7 +83,7 @@ class PlaneServer:
         # Threads of Python's, which it need not be introduced to with every call.
         self._threads = [
             threading.Thread(target=self._server.run, args=(number,), name=f"fleet-plane-{number}", daemon=True)
-            for number in range(min(MOST_THREADS, max(2, len(os.sched_getaffinity(0)))))
+            for number in range(min(MOST_THREADS, max(2, num_cores())))
         ]
         with self._core.changed:
             self._core.publish = self._publish

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fleet import _native
+from fleet.cores import num_cores
 from fleet.errors import UsageError
 from fleet.observe.metrics import events
 from fleet.ps.holdings import Holdings, Skip, make_holdings
@@ -226,7 +226,7 @@ def _restore(state: State, path: Path, device: str) -> tuple[int, Positions]:
     holdings = state.restore(json.loads(first.parts[0].header), device)
     _restore_dense(holdings, dense.parts[0])
     positions = [[first.lsn] * _native.Table.num_shards for _ in holdings.tables]
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1), "fleet-restore") as pool:
+    with ThreadPoolExecutor(min(4, num_cores()), "fleet-restore") as pool:
         for begin, end, table, lsn in pool.map(lambda record: _restore_rows(holdings, record, path), records):
             positions[table][begin:end] = [lsn] * (end - begin)
     return first.lsn, Positions(positions)

@@ -8,7 +8,6 @@ written or what went wrong.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -21,6 +20,7 @@ import numpy.typing as npt
 
 from fleet import checkpoint
 from fleet.checkpoint import ReadableTable
+from fleet.cores import num_cores
 from fleet.errors import CheckpointError, DeadlineError, FleetError
 from fleet.ps import presence, storage
 from fleet.ps.holdings import Holdings
@@ -38,8 +38,6 @@ SPARE_BYTES = 64 << 20
 IDLE_S = 60.0
 LONGEST_S = 3600.0
 NUM_KEPT = 4
-# While a copy is made nobody trains.
-COPY_THREADS = min(8, os.cpu_count() or 1)
 
 
 class FrozenTable:
@@ -242,7 +240,8 @@ def copied(holdings: Holdings) -> storage.Contents | None:
         )
         return None
     try:
-        with ThreadPoolExecutor(COPY_THREADS, "fleet-copy") as pool:
+        # While a copy is made nobody trains.
+        with ThreadPoolExecutor(min(8, num_cores()), "fleet-copy") as pool:
             tables = [holdings.sealed(i) if t.has_disk else FrozenTable(t, pool) for i, t in enumerate(holdings.tables)]
             return storage.Contents.of(holdings, tables)
     except (MemoryError, OSError):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Callable
 from typing import Any, get_args
 
 from fleet.api import fleet
+from fleet.cores import num_cores
 from fleet.data.base import Uneven
 from fleet.data.blocks import FileFormat, Problems
 from fleet.data.checks import count_of, flag_of
@@ -118,7 +118,7 @@ def formats(schema: Schema, given: FileFormat | str | None) -> Callable[[str], F
 
 def default_threads() -> int:
     """One, or two where training leaves enough cores."""
-    return 1 if (os.cpu_count() or 1) < 4 else 2
+    return 1 if num_cores() < 4 else 2
 
 
 def _source() -> PieceSource:

@@ -56,6 +56,8 @@ class Findings:
     events: list[dict[str, Any]] = field(default_factory=list)
     recoveries: list[Recovery] = field(default_factory=list)
     invariants: list[Invariant] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    """Clauses that never happened, for the job had ended before."""
 
     @property
     def are_good(self) -> bool:

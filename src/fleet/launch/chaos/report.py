@@ -43,7 +43,9 @@ def find(agent: Agent, plan: LaunchPlan, code: int) -> Findings:
     invariants = [Invariant("the job ended in order", code == 0, f"exit code {code}"), *_all_back(found)]
     if plan.layout.servers:
         invariants += _pushes(plan, witness)
-    return Findings(str(agent.chaos), agent.seed, time.time() - began_at, code, events, found, invariants)
+    took_s = time.time() - began_at
+    missed = agent.chaos.not_yet(took_s)
+    return Findings(str(agent.chaos), agent.seed, took_s, code, events, found, invariants, missed)
 
 
 def _all_back(found: Sequence[Recovery]) -> list[Invariant]:

@@ -34,6 +34,9 @@ def text_of(findings: Findings, path: Path) -> str:
     for one in findings.invariants:
         held.add_row(one.name, _VERDICTS[one.holds], one.text)
     console.print(f"chaos with seed {findings.seed}: {findings.chaos}", markup=False, highlight=False)
+    if findings.missed:
+        missed = "; ".join(findings.missed)
+        console.print(f"the job ended after {findings.took_s:.1f} s, before: {missed}", markup=False, highlight=False)
     for table in (*tables, held):
         console.print()
         console.print(table)

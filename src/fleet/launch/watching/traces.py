@@ -119,8 +119,8 @@ def in_a_line(where: str, processes: Sequence[Traced], window: Window) -> str:
     made = max((one.num_steps for one in shown if one.role == "worker"), default=0)
     short = f" (the job ended after step {made})" if 0 < made < window.last else ""
     return (
-        f"trace of {window.in_words}{short}: {where}, {num_spans:,} spans of {len(shown)} processes; open it at "
-        "ui.perfetto.dev"
+        f"trace of {window.in_words}{short}: open {where} at ui.perfetto.dev; {num_spans:,} spans of {len(shown)} "
+        "processes"
     )
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from fleet import _native, checkpoint
+from fleet.cores import num_cores
 from fleet.nn.sparse import SparseModule
 from fleet.optim.paddle_methods import kind_of
 from fleet.planner.facts import DenseFacts, Machines, TableFacts
@@ -30,11 +31,9 @@ SWITCHES = (
 
 def machine_here() -> Machines:
     """This machine: its memory, or that of the container, its cores and its GPUs."""
-    import os
-
     num_gpus = torch.cuda.device_count()
     least = min((torch.cuda.get_device_properties(index).total_memory for index in range(num_gpus)), default=0)
-    return Machines(1, memory_bytes(), len(os.sched_getaffinity(0)), num_gpus, least)
+    return Machines(1, memory_bytes(), num_cores(), num_gpus, least)
 
 
 def switches_of(strategy: DistributedStrategy) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,16 +47,29 @@ class Looker:
         self._saved.start()
 
     def finish(
-        self, optimizer: Optimizer, strategy: DistributedStrategy, worker: Worker | None, step: Callable[[], Any]
+        self,
+        optimizer: Optimizer,
+        strategy: DistributedStrategy,
+        worker: Worker | None,
+        step: Callable[[], Any],
+        others: Sequence[Optimizer] = (),
     ) -> Workload:
-        """Do the script's step, repeat it to see how long one takes, and say what was seen. Changes the model."""
+        """Do the script's step, repeat it to see how long one takes, and say what was seen. Changes the model.
+
+        Of `others`, the optimizers that have not stepped, those of this model count too: their state is estimated.
+        """
         seen = self._look(worker)
         self.stop()
         step()
         times, notes = self._times(optimizer, strategy, step, seen)
-        inner = _inner(optimizer)
+        inner, own = _inner(optimizer), {id(one) for one in self._module.parameters()}
+        later = [one for one in map(_inner, others) if any(id(it) in own for it in _parameters(one))]
+        all_inner = [inner, *later]
+        if later:
+            names = ", ".join(type(one).__name__ for one in later)
+            notes.append(f"this step was that of {type(inner).__name__}, the first to be called; {names} would follow")
         job = None if worker is None else worker.client.job
-        dense, more = look.dense_facts(self._module, [inner], job)
+        dense, more = look.dense_facts(self._module, all_inner, job)
         activations = self._saved.most_bytes
         if seen.peak_bytes:
             activations = max(activations, seen.peak_bytes - seen.gradient_bytes)
@@ -64,7 +77,7 @@ class Looker:
         caches = {} if worker is None or worker.hot is None else worker.hot.sizes
         return Workload(
             model=type(self._module).__name__,
-            optimizer=type(inner).__name__,
+            optimizer=" and ".join(type(one).__name__ for one in all_inner),
             batch_size=self._calls.batch_size or 1,
             is_collective=worker is None,
             tables=() if job is None else look.table_facts(job, seen.lookups, caches),
@@ -135,3 +148,8 @@ class Looker:
 def _inner(optimizer: Optimizer) -> Optimizer:
     """The optimizer that has the state."""
     return optimizer.inner if isinstance(optimizer, CollectiveOptimizer | ServerOptimizer) else optimizer
+
+
+def _parameters(optimizer: Optimizer) -> Iterator[torch.Tensor]:
+    for group in optimizer.param_groups:
+        yield from group["params"]

@@ -38,6 +38,7 @@ class Watched:
         self._told = Path(told)
         self._looker: Looker | None = None
         self._num_models = 0
+        self._optimizers: list[Optimizer] = []
 
     def see_model(self, model: nn.Module) -> None:
         """The model that will be trained; of several the last, which the plan says."""
@@ -49,6 +50,7 @@ class Watched:
     def see_optimizer(self, optimizer: Optimizer, strategy: DistributedStrategy, job: ModuleJob | None) -> None:
         """Have the first `optimizer.step()` be the end of the script."""
         own_step = optimizer.step
+        self._optimizers.append(optimizer)
 
         def step(_optimizer: Optimizer, closure: Callable[[], Any] | None = None) -> NoReturn:
             if closure is not None:
@@ -64,7 +66,8 @@ class Watched:
     ) -> NoReturn:
         facts: dict[str, Any] = {"machine": asdict(machine_here())}
         if self._looker is not None:
-            found = self._looker.finish(optimizer, strategy, worker, step)
+            others = [one for one in self._optimizers if one is not optimizer]
+            found = self._looker.finish(optimizer, strategy, worker, step, others)
             if self._num_models > 1:
                 one = f"the script trains {self._num_models} models; this plan is that of the last, a {found.model}"
                 found = replace(found, notes=(*found.notes, one))

@@ -113,7 +113,7 @@ def test_two_workers_and_two_servers_are_one_process_with_the_whole_batch(tmp_pa
 @pytest.mark.timeout(LIMIT_S + 60)
 def test_workers_without_servers(tmp_path: Path) -> None:
     command = ["-m", "paddle.distributed.launch", "--selected_gpus=0,1", SCRIPTS / "workers_alone.py"]
-    with started([sys.executable, *command], tmp_path) as job:
+    with started([sys.executable, *command], tmp_path, warm=True) as job:
         text = finished(job)
     assert "Distributed Envs" in text
     for worker in (0, 1):

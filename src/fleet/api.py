@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast, overload
 from fleet import env
 from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
-from fleet.observe.logs import show_logs
+from fleet.observe.logs import show_logs, warn_of_misspelt_variables
 from fleet.observe.metrics.step_count import StepCount
 from fleet.observe.metrics.steps import steps
 from fleet.observe.metrics.writer import begin as begin_figures
@@ -95,6 +95,7 @@ class Fleet(ServerCalls):
             strategy.require_supported(is_collective)
             self._refuse_another_strategy(strategy)
         show_logs()
+        warn_of_misspelt_variables()
         self._threads.choose()
         note_the_end()
         begin_figures()
@@ -164,7 +165,7 @@ class Fleet(ServerCalls):
         if self._util is None:
             from fleet.collective.util import Util
 
-            self._util = Util(self._identity(), self._worker_world())
+            self._util = Util(self._identity(), self._worker_world(), self._arrival())
         return self._util
 
     @property
@@ -323,6 +324,8 @@ class Fleet(ServerCalls):
         if self.is_server():
             raise RoleError(f"{self._identity().name} has no model; call fleet.evaluate() on workers")
         others = self.util if self.worker_num() > 1 else None
+        if others is not None:
+            others.come("fleet.evaluate()")
         if self._modules is not None:
             self._modules.catch_up(others.barrier if others is not None else lambda: None)
         is_shown, is_collective = progress and self.is_first_worker(), self._is_collective

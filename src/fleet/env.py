@@ -10,6 +10,7 @@ An empty string counts as unset, except for `is_set`. docs/environment.md lists 
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -150,6 +151,14 @@ def _choice(name: str, choices: tuple[str, ...], doc: str, also: tuple[str, ...]
 def variables() -> Iterator[EnvVariable[object]]:
     """The whole table, in the order it is written."""
     return iter(_TABLE.values())
+
+
+def misspelt(environ: Environ | None = None) -> dict[str, str]:
+    """The variables that are set and unknown, but nearly the name of one of Fleet's, with that name."""
+    known = [variable.name for variable in variables() if variable.name.startswith("FLEET_")]
+    names = [name for name in (os.environ if environ is None else environ) if name.startswith("FLEET_")]
+    near = {name: difflib.get_close_matches(name, known, 1, 0.85) for name in names if name not in known}
+    return {name: found[0] for name, found in near.items() if found}
 
 
 def inherited() -> dict[str, str]:

@@ -22,7 +22,7 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "usageerror",
         "a-table-that-is-declared-twice",
         (
-            "table … is declared twice and differently",
+            "module … declares a table that another has: …",
             "slot … declares table … differently from an earlier slot",
             "table … is declared with cache_rows=… and with",
         ),

@@ -29,7 +29,7 @@ def program(tmp_path: Path) -> Path:
 def started(*command: object, cwd: Path, environ: dict[str, str]) -> AbstractContextManager[Process]:
     """A process that is ended, whatever the test does."""
     variables = {**clean_environ(), "OMP_NUM_THREADS": "1", **environ}
-    return running([sys.executable, *command], cwd, variables, warm=False)
+    return running([sys.executable, *command], cwd, variables, warm=True)
 
 
 def test_by_hand(tmp_path: Path, program: Path) -> None:

@@ -34,7 +34,7 @@ TRAIN = """
 
 @pytest.mark.timeout(LIMIT_S + 60)
 def test_a_worker_that_raises_in_backward_is_the_cause(tmp_path: Path) -> None:
-    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", script(tmp_path, TRAIN), cwd=tmp_path)
+    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", script(tmp_path, TRAIN), cwd=tmp_path, warm=True)
     assert result.code == 1
     assert "worker 1 failed: exit code 1" in result.err
     assert "ArithmeticError: this batch cannot be differentiated" in result.err

@@ -59,7 +59,7 @@ TRAIN = """
 def test_a_server_with_cold_rows_is_killed(tmp_path: Path) -> None:
     program = script(tmp_path, TRAIN)
     options = ["--server_num", 1, "--worker_num", 1, "--durable", "kept", "--log_dir", "log", program]
-    with RunningJob(options, tmp_path, warm=True) as job:
+    with RunningJob(options, tmp_path, warm=True, real_restarts=True) as job:
         wait_until((tmp_path / "half").exists, LIMIT_S, "half of the steps")
         wait_until(lambda: any((tmp_path / "kept").rglob("snapshot-*.runs/*.run")), LIMIT_S, "a snapshot with files")
         (folder,) = (tmp_path / "kept" / "tables").glob("server-0-*")

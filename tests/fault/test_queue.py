@@ -10,7 +10,6 @@ import pytest
 
 from support.jobs import LIMIT_S, RunningJob, fleetrun, script
 from support.processes import wait_until
-from support.warm_server import FORK_BESIDE_THREADS
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -62,7 +61,7 @@ def done(folder: Path) -> list[int]:
 
 def test_kill_9_of_server_0_and_of_a_worker_leaves_each_piece_to_one(tmp_path: Path) -> None:
     arguments = ["--server_num", 2, "--worker_num", 4, "--durable", "kept", script(tmp_path, WORK)]
-    environ = {"OMP_NUM_THREADS": "1", FORK_BESIDE_THREADS: "1"}  # also what is started again
+    environ = {"OMP_NUM_THREADS": "1"}
     with RunningJob(arguments, tmp_path, environ, warm=True) as job:
         server, worker = int(job.read("server.0.0")), int(job.read("worker.1.0"))
         wait_until(lambda: len(done(tmp_path)) > 40, LIMIT_S, "some pieces to be done")

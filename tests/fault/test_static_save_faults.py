@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from support.jobs import python
 
 # Generation N of three variables, each full of N; a fork for each save, so that nothing is imported twice.
 SAVER = """
@@ -86,8 +86,4 @@ print("kills by step", step - 1, "generations", number)
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("form", ["each", "one"])
 def test_a_save_that_is_killed_leaves_one_generation(form: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SAVER, str(tmp_path / "saved"), form], capture_output=True, text=True, timeout=180
-    )
-    assert done.returncode == 0, done.stderr
-    assert "kills by step" in done.stdout
+    assert "kills by step" in python("-c", SAVER, tmp_path / "saved", form, cwd=tmp_path, warm=True)

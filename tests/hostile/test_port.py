@@ -23,18 +23,24 @@ LIMIT_S = 60.0
 MAX_GROWTH_BYTES = 200 << 20
 
 
-@pytest.fixture
-def server() -> Iterator[ServerProcess]:
+@pytest.fixture(scope="module")
+def toy() -> Iterator[ServerProcess]:
+    """One for all tests: it is to survive them in any order."""
     with server_process(TOY) as started:
-        before = psutil.Process(started.process.pid).memory_info().rss
         yield started
-        assert started.process.poll() is None, "the server has ended"
-        assert is_serving(started.endpoint)
-        with reached(started.endpoint) as transport:
-            tensor = np.arange(1000, dtype=np.float32)
-            _, answer = transport.call("Push", ps_pb2.PushRequest.Header(), [tensor], LIMIT_S).result(LIMIT_S)
-            np.testing.assert_array_equal(np.frombuffer(answer[0], np.float32), tensor)
-        assert psutil.Process(started.process.pid).memory_info().rss - before < MAX_GROWTH_BYTES
+
+
+@pytest.fixture
+def server(toy: ServerProcess) -> Iterator[ServerProcess]:
+    before = psutil.Process(toy.process.pid).memory_info().rss
+    yield toy
+    assert toy.process.poll() is None, "the server has ended"
+    assert is_serving(toy.endpoint)
+    with reached(toy.endpoint) as transport:
+        tensor = np.arange(1000, dtype=np.float32)
+        _, answer = transport.call("Push", ps_pb2.PushRequest.Header(), [tensor], LIMIT_S).result(LIMIT_S)
+        np.testing.assert_array_equal(np.frombuffer(answer[0], np.float32), tensor)
+    assert psutil.Process(toy.process.pid).memory_info().rss - before < MAX_GROWTH_BYTES
 
 
 def say(server: ServerProcess, *pieces: bytes, timeout_s: float = 1.0) -> bytes:

@@ -33,7 +33,7 @@ def trained(hosts: tuple[Host, Host], folder: Path, combine: str) -> dict[str, A
             cwd = folder / f"{combine}{number}"
             cwd.mkdir()
             environ = {"FLEET_INIT_TIMEOUT_S": "120", "FLEET_JOB_TOKEN": "combined"}
-            jobs.append(stack.enter_context(RunningJob(arguments, cwd, environ, host.prefix)))
+            jobs.append(stack.enter_context(RunningJob(arguments, cwd, environ, host.prefix, warm=True)))
         for result in [job.finish() for job in jobs]:
             assert result.code == 0, result.err
     found: dict[str, Any] = json.loads(out.read_text())

@@ -27,7 +27,7 @@ ALL_REDUCE = """
 
 
 def test_two_workers_meet_and_only_worker_0_is_followed(tmp_path: Path) -> None:
-    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", script(tmp_path, ALL_REDUCE), cwd=tmp_path)
+    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", script(tmp_path, ALL_REDUCE), cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
     assert result.out == "worker 0 of 2: total 3\n"
     assert (tmp_path / "log/workerlog.1").read_text() == "worker 1 of 2: total 3\n"
@@ -85,7 +85,7 @@ def test_a_server_job_tells_each_process_its_role_and_stops_the_servers(tmp_path
     )
     # Blocked before the script starts, so that the signal cannot come too early.
     train.write_text("import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n" + train.read_text())
-    result = fleetrun("--server_num", 2, "--worker_num", 2, train, cwd=tmp_path)
+    result = fleetrun("--server_num", 2, "--worker_num", 2, train, cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
     seen = [json.loads((tmp_path / f"log/workerlog.{index}").read_text()) for index in range(2)]
     assert seen[0]["gathered"] == [["worker", 0], ["worker", 1], ["server", 0], ["server", 1]]
@@ -132,7 +132,7 @@ def test_ports_are_held_while_the_job_starts(tmp_path: Path) -> None:
     "arguments", [["--nproc_per_node", 2, "--device", "cpu"], ["--server_num", 1, "--worker_num", 2]]
 )
 def test_selfcheck(tmp_path: Path, arguments: list[object]) -> None:
-    result = fleetrun(*arguments, "--selfcheck", cwd=tmp_path)
+    result = fleetrun(*arguments, "--selfcheck", cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
     assert "selfcheck passed" in result.out
     assert "worker 1" in result.out

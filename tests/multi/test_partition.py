@@ -137,7 +137,7 @@ class Pair:
         for number, host in enumerate(network.hosts):
             cwd = folder / f"host{number}"
             cwd.mkdir()
-            self.jobs.append(stack.enter_context(RunningJob(arguments, cwd, variables, host.prefix)))
+            self.jobs.append(stack.enter_context(RunningJob(arguments, cwd, variables, host.prefix, warm=True)))
 
     def pid(self, who: str) -> int:
         """A process, or its launcher, once both workers train."""

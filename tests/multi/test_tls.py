@@ -200,8 +200,8 @@ def test_machines_encrypt_by_themselves(tmp_path: Path, given: str) -> None:
         jobs = []
         for number, host in enumerate(hosts):
             (tmp_path / f"host{number}").mkdir()
-            environ = {"FLEET_JOB_TOKEN": given}
-            jobs.append(stack.enter_context(RunningJob(arguments, tmp_path / f"host{number}", environ, host.prefix)))
+            environ, cwd = {"FLEET_JOB_TOKEN": given}, tmp_path / f"host{number}"
+            jobs.append(stack.enter_context(RunningJob(arguments, cwd, environ, host.prefix, warm=True)))
         results = [job.finish() for job in jobs]
     assert [result.code for result in results] == [0, 0], results
     keys = [re.search(r"^key (\S+) 0o600 0o700$", result.out, re.MULTILINE) for result in results]
@@ -224,7 +224,7 @@ def test_machines_must_agree_about_tls(tmp_path: Path) -> None:
             (tmp_path / f"host{number}").mkdir()
             environ = {"FLEET_INIT_TIMEOUT_S": "5"}
             cwd = tmp_path / f"host{number}"
-            jobs.append(stack.enter_context(RunningJob([*more, *arguments], cwd, environ, host.prefix)))
+            jobs.append(stack.enter_context(RunningJob([*more, *arguments], cwd, environ, host.prefix, warm=True)))
         results = [job.finish() for job in jobs]
     assert all(result.code for result in results)
     assert any(re.search(r"started with .*--no-tls.*; make them equal", result.err) for result in results), results

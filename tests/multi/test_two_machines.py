@@ -64,7 +64,7 @@ class Pair:
             cwd = folder / f"host{number}"
             cwd.mkdir()
             environ = {"FLEET_INIT_TIMEOUT_S": "120", "FLEET_JOB_TOKEN": token}
-            self.jobs.append(stack.enter_context(RunningJob(own, cwd, environ, host.prefix)))
+            self.jobs.append(stack.enter_context(RunningJob(own, cwd, environ, host.prefix, warm=True)))
 
     def finish(self) -> list[Result]:
         return [job.finish() for job in self.jobs]
@@ -198,7 +198,7 @@ def test_a_machine_that_never_comes_is_waited_for_until_the_deadline(hosts: tupl
     ips = ",".join(host.address for host in hosts)
     arguments = ["--ips", ips, "--nproc_per_node", 1, "--device", "cpu", script(tmp_path, WAITING)]
     for number, message in enumerate(("waited for 1 of 2 machines at", "waited for the meeting point")):
-        with RunningJob(arguments, tmp_path, {"FLEET_INIT_TIMEOUT_S": "1"}, hosts[number].prefix) as job:
+        with RunningJob(arguments, tmp_path, {"FLEET_INIT_TIMEOUT_S": "1"}, hosts[number].prefix, warm=True) as job:
             result = job.finish()
         assert result.code == 1
         assert message in result.err
@@ -243,7 +243,7 @@ def test_of_two_cables_the_one_that_leads_to_the_peer_is_chosen(tmp_path: Path) 
         refused = []
         for number, name in enumerate(("lo", "wire2", "wire1")):
             environ = {"GLOO_SOCKET_IFNAME": name, "FLEET_INIT_TIMEOUT_S": "1"}
-            with RunningJob([*arguments, train], tmp_path, environ, hosts[number % 2].prefix) as job:
+            with RunningJob([*arguments, train], tmp_path, environ, hosts[number % 2].prefix, warm=True) as job:
                 refused.append(job.finish())
     assert [result.code for result in results] == [0, 0], results
     for number, result in enumerate(results):

@@ -34,6 +34,12 @@ START = f"""{HEAD}
 """
 
 SERVERS = f"""{START}    if me == 0:
+        until_said(1, "waits for worker 0 to come to the first call")
+    fleet.barrier_worker()
+    if me == 1:
+        until_said(0, "waits for worker 1 to come to all_reduce|all_gather")
+    fleet.util.all_reduce(1)
+    if me == 0:
         until_said(1, "waits for worker 0 to send the first values")
     fleet.init_worker()
     for step in range(3):
@@ -48,13 +54,10 @@ SERVERS = f"""{START}    if me == 0:
         until_said(1, "waits for worker 0 to come to fleet.save_persistables")
     fleet.save_persistables("saved")
     if me == 0:
-        until_said(1, "waits for worker 0 to come to the first call")
-    fleet.barrier_worker()
-    if me == 0:
-        until_said(1, "waits for worker 0 to come to barrier .*load_model")
+        until_said(1, "waits for worker 0 to come to a barrier, in fleet.load_model")
     fleet.load_model("saved")
     if me == 1:
-        until_said(0, "waits for worker 1 to come to all_reduce|all_gather")
+        until_said(0, "waits for worker 1 to come to fleet.util.all_reduce")
     fleet.util.all_reduce(1)
     fleet.stop_worker()
 """

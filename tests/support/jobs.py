@@ -15,6 +15,7 @@ from pathlib import Path
 
 from support.processes import wait_until
 from support.warm import WarmProcess
+from support.warm_server import FORK_BESIDE_THREADS
 
 FLEETRUN = (sys.executable, "-m", "fleet.launch")
 # A job that takes longer than this is stuck, also on a machine that does ten other things.
@@ -78,7 +79,8 @@ def end(process: Process) -> None:
 class RunningJob:
     """A fleetrun in the background. Scripts talk to tests through files in the working folder.
 
-    A `warm` one and its processes are forked with their imports behind them (`support.warm`).
+    A `warm` one and its processes are forked with their imports behind them (`support.warm`); with `real_restarts`,
+    those that are started again have new interpreters, which take apart what they hold when they end.
     """
 
     def __init__(
@@ -88,10 +90,13 @@ class RunningJob:
         environ: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
         warm: bool = False,
+        real_restarts: bool = False,
     ) -> None:
         self.cwd = cwd
         self._started = time.monotonic()
         command, environ = [*prefix, *FLEETRUN, *map(str, arguments)], {**clean_environ(), **(environ or {})}
+        if warm and not real_restarts:  # also what is started again, and where there are other machines
+            environ[FORK_BESIDE_THREADS] = "1"
         self._process = start(command, cwd, environ, warm=warm)
         self.pid = self._process.pid
 

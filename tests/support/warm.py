@@ -59,7 +59,10 @@ def left_behind() -> dict[int, str]:
 
 
 class WarmProcess:
-    """`python SCRIPT ...` or `python -m MODULE ...`, with the methods of a `subprocess.Popen` that tests use."""
+    """`python SCRIPT ...`, `-m MODULE ...` or `-c TEXT ...`, with the methods of a `subprocess.Popen` that tests use.
+
+    Before that may stand `ip netns exec NAME` (`support.hosts.Host.prefix`).
+    """
 
     def __init__(self, command: Sequence[object], cwd: Path, environ: Mapping[str, str]) -> None:
         self.returncode: int | None = None

@@ -84,9 +84,17 @@ def test_an_aborted_save_keeps_the_old_one(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_manifest_is_no_checkpoint(tmp_path: Path) -> None:
-    (tmp_path / "c").mkdir()
-    with pytest.raises(CheckpointError, match="it has no manifest.json, so its save did not finish"):
-        find(tmp_path / "c")
+    folder = tmp_path / "c"
+    folder.mkdir()
+    with pytest.raises(CheckpointError, match="it is empty; give the folder that was saved"):
+        find(folder)
+    for name in ("a.txt", "b.txt", "c.txt", "d.txt"):
+        (folder / name).touch()
+    with pytest.raises(CheckpointError, match="it holds a.txt, b.txt, c.txt and 1 more and nothing of a save; give"):
+        find(folder)
+    (folder / "model.piece-0000.safetensors").touch()
+    with pytest.raises(CheckpointError, match=r"it has no manifest.json, so its save did not finish"):
+        find(folder)
 
 
 @pytest.mark.parametrize("reread", [False, True])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -11,9 +13,10 @@ import torch
 from torch import nn
 
 import fleet
+from fleet import env
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.launch import unserved
+from fleet.launch import torch_alone, unserved
 from fleet.launch.child import Child
 
 
@@ -64,6 +67,29 @@ def test_a_collective_script_that_does_not_say_so(monkeypatch: pytest.MonkeyPatc
                 call()
     finally:
         one.shutdown()
+
+
+def test_the_optimizer_of_a_collective_job_is_not_copied_either() -> None:
+    one, module = Fleet(), nn.Linear(1, 1)
+    try:
+        one.init(is_collective=True)
+        optimizer = one.distributed_optimizer(torch.optim.SGD(module.parameters(), lr=0.1))
+        for copied in (copy.deepcopy, pickle.dumps):
+            with pytest.raises(UsageError, match="belongs to this job and cannot be copied or pickled; save its state"):
+                copied(optimizer)
+    finally:
+        one.shutdown()
+
+
+def test_a_variable_that_is_nearly_one_of_ours_is_named() -> None:
+    given = {"FLEET_STALL_TIMEOUT": "5", "FLEET_STALL_TIMEOUT_S": "5", "FLEET_MY_OWN": "1", "STALL_TIMEOUT_S": "5"}
+    assert env.misspelt(given) == {"FLEET_STALL_TIMEOUT": "FLEET_STALL_TIMEOUT_S"}
+
+
+def test_what_torch_says_beside_servers_is_explained() -> None:
+    for said in ("environment variable RANK expected, but not set", "Default process group has not been initialized"):
+        assert "fleetrun --nproc_per_node 2" in str(torch_alone.remedy(["Traceback", f"ValueError: {said}, please"]))
+    assert torch_alone.remedy(["ZeroDivisionError: division by zero"]) is None
 
 
 class Ended:

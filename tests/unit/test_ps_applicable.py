@@ -125,8 +125,17 @@ def test_what_may_be_skipped_is() -> None:
 
 def test_large_gradients_that_do_not_overflow_are_applied() -> None:
     holdings = make()
-    apply(holdings, [update(0, of_table(0, HUGE * ONES)), update(1, of_table(0, -HUGE * ONES), dense={})])
+    apply(holdings, [update(0, of_table(0, HUGE * ONES), dense={}), update(1, of_table(0, -HUGE * ONES), dense={})])
     np.testing.assert_array_equal(holdings.pull(0, KEYS), 0 * ONES)
+
+
+def test_optimizers_in_another_order_are_named() -> None:
+    holdings = make()
+    rows, first, second = update(0, of_table(0), dense={}), update(1, dense={0: DENSE}), update(1, dense={1: DENSE})
+    for pair in ([rows, first], [update(0, dense={0: DENSE}), second], [first, update(0)]):
+        with pytest.raises(UsageError, match=r"worker \d has stepped another optimizer than worker \d; nothing was"):
+            apply(holdings, pair)
+    apply(holdings, [update(0, dense={}), first])  # one that skips the step
 
 
 def test_rates_that_differ_by_rounding_are_one() -> None:

@@ -138,7 +138,20 @@ def _why_not(folder: Path, contents: type[Contents]) -> str:
     others = (kind for kind in Contents.KINDS if kind.FILE != contents.FILE)
     if (other := next((kind for kind in others if (folder / kind.FILE).exists()), None)) is not None:
         return f"it holds {other.described()}"
+    if (strangers := strangers_in(folder)) is not None:
+        return strangers
     return f"it has no {contents.FILE}, so its save did not finish"
+
+
+def strangers_in(folder: Path) -> str | None:
+    """What a folder holds in which nothing was saved; None where something was."""
+    names = sorted(one.name for one in folder.iterdir())
+    if any(name.endswith((".safetensors", ".npy", ".json")) or name.startswith("step-") for name in names):
+        return None
+    if not names:
+        return "it is empty; give the folder that was saved"
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"it holds {', '.join(names[:3])}{more} and nothing of a save; give the folder that was saved"
 
 
 def read_contents(folder: Path, contents: type[C]) -> C:

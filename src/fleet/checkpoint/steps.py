@@ -110,8 +110,15 @@ class StepFolders:
             names = os.listdir(self.folder)
         except FileNotFoundError:
             return []
+        except NotADirectoryError:
+            raise CheckpointError(f"{self.folder} is a file; give fleet.Checkpoint a folder for its steps") from None
         except OSError as error:
             raise CheckpointError(f"cannot look into {self.folder}: {error.strerror or error}") from error
+        if self._contents.FILE in names:
+            raise CheckpointError(
+                f"{self.folder} is one checkpoint and no folder for the steps of a run; name another folder, and load "
+                "this one with fleet.load_model()"
+            )
         found = filter(None, map(_NAME.fullmatch, names))
         return sorted({int(match[1] or match[2]) for match in found}, reverse=True)
 

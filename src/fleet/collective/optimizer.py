@@ -20,10 +20,11 @@ from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
 from fleet.observe.metrics.steps import steps
 from fleet.optim.closure import loss_of
 from fleet.optim.paddle_methods import PaddleMethods
+from fleet.optim.uncopied import Uncopied
 from fleet.strategy import DistributedStrategy
 
 
-class CollectiveOptimizer(PaddleMethods, Optimizer):
+class CollectiveOptimizer(Uncopied, PaddleMethods, Optimizer):
     """Stands for a torch optimizer: same param_groups, so learning-rate schedules and changes work as usual.
 
     `step()` merges, unscales and clips what backward left, updates the parameters and lets the workers come together
@@ -92,7 +93,9 @@ class CollectiveOptimizer(PaddleMethods, Optimizer):
         loss = loss_of(closure)
         state = self._linked
         if state is None:
-            raise NotReadyError("this optimizer has no model; call fleet.distributed_model() with the one it trains")
+            raise NotReadyError(
+                "this optimizer has no model; give fleet.distributed_model() the one whose parameters it was made of"
+            )
         if not state.merge.add():
             return loss
         steps.begin_step(is_new=steps.count.enter(self))

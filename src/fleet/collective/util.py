@@ -27,9 +27,18 @@ _OPS = {"sum": dist.ReduceOp.SUM, "min": dist.ReduceOp.MIN, "max": dist.ReduceOp
 class Util:
     """Reached as `fleet.util`. Worlds are opened when first used."""
 
-    def __init__(self, identity: Identity, worker_world: Callable[[], World] | None = None) -> None:
-        """`worker_world` makes the world of the workers where it is another than Gloo's."""
+    def __init__(
+        self,
+        identity: Identity,
+        worker_world: Callable[[], World] | None = None,
+        come: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`worker_world` makes the world of the workers where it is another than Gloo's.
+
+        `come` returns when every worker has come to a call, which it is given, or says who will not.
+        """
         self._identity = identity
+        self._come = come
         self._worlds = Worlds(identity, worker_world)
 
     def close(self) -> None:
@@ -38,7 +47,13 @@ class Util:
 
     def barrier(self, comm_world: WorldName = "worker") -> None:
         """Return when every process of the world has come here."""
+        self._together("a barrier", comm_world)
         self._worlds[comm_world].barrier()
+
+    def come(self, call: str) -> None:
+        """Return when every worker has come to this call of the user's; an error names who goes on without it."""
+        if self._identity.role is Role.WORKER and self._identity.num_workers > 1:
+            self._come(call)
 
     def all_reduce(
         self, input: Any, mode: Literal["sum", "min", "max"] = "sum", comm_world: WorldName = "worker"
@@ -50,6 +65,7 @@ class Util:
         if mode not in _OPS:
             raise UsageError(f"mode must be 'sum', 'min' or 'max', got {mode!r}")
         values = _as_tensor(input)
+        self._together("fleet.util.all_reduce()", comm_world)
         world = self._worlds[comm_world]
         own = json.dumps([dtype_name(values.dtype), values.shape, mode]).encode()
         described = [json.loads(text) for text in world.gather_bytes(own)]
@@ -78,7 +94,12 @@ class Util:
 
     def all_gather(self, input: Any, comm_world: WorldName = "worker") -> list[Any]:
         """The values of every process of the world, by rank; they may differ in shape and kind."""
+        self._together("fleet.util.all_gather()", comm_world)
         return [unpack(data) for data in self._worlds[comm_world].gather_bytes(pack(input))]
+
+    def _together(self, call: str, comm_world: WorldName) -> None:
+        if comm_world == "worker":
+            self.come(call)
 
     def gather_at(self, topic: str, input: Any) -> list[Any]:
         """`all_gather` of the workers under a name, so that one that was started again finds it."""

@@ -6,6 +6,8 @@ import math
 import signal
 from collections.abc import Sequence
 
+from fleet import env
+from fleet.launch import torch_alone
 from fleet.launch.child import Child, exit_code
 from fleet.launch.logs import tail
 from fleet.launch.plan import ProcessPlan
@@ -84,6 +86,8 @@ def failure_report(cause: Child, children: Sequence[Child], shown: ProcessPlan |
     else:
         lines.append(f"{cause.plan.log_path} is empty")
     others = [child for child in children if child is not cause]
+    if env.PADDLE_PSERVERS_IP_PORT_LIST.name in cause.plan.variables and (hint := torch_alone.remedy(log_lines)):
+        lines.append(hint)
     also = [child for child in others if child.has_failed]
     lines += [f"after it, {one_line(child)} (pid {child.pid}, see {child.plan.log_path})" for child in also]
     if ended := [child.plan.name for child in others if child.plan.role == "server" and _ended_by_itself(child)]:

@@ -57,6 +57,17 @@ class Waits:
         names = ", ".join(child.plan.name for child, _ in waiting)
         return waiting_text(names, what, waited_s, are_many=len(waiting) > 1)
 
+    def _unserved(self, waiter: Child, wait: WaitNote) -> Forsaken | None:
+        """Whether a server has ended well by itself that a worker still wants to reach."""
+        for child in self._children:
+            is_over = child.plan.role == "server" and child.status == 0 and not child.was_told_to_stop
+            if is_over and child.plan.endpoint in wait.what and waiter.plan.role == "worker":
+                return Forsaken(
+                    f"{child.plan.name} ended without serving; where fleet.is_server(), a script ends with "
+                    f"sys.exit(fleet.run_server()); {waiter.plan.name} waits for {wait.what}"
+                )
+        return None
+
     def _in_vain(self, waiter: Child, wait: WaitNote) -> Forsaken | None:
         ended = [
             child
@@ -69,5 +80,5 @@ class Waits:
             and wait.noted_at > (child.exited_at or 0.0)
         ]
         if not ended:
-            return None
+            return self._unserved(waiter, wait)
         return Forsaken(f"{unstopped_text(ended[0].plan.name)}; {waiter.plan.name} waits for {wait.what}")

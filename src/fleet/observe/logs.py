@@ -8,9 +8,25 @@ from __future__ import annotations
 
 import logging
 import sys
+from functools import cache
+
+from fleet import env
+
+_log = logging.getLogger(__name__)
 
 FORM = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 TIME = "%Y-%m-%d %H:%M:%S"
+
+
+def warn_of_misspelt_variables() -> None:
+    """A variable under nearly the name of one of Fleet's does nothing; each is told once in a process."""
+    for name, meant in env.misspelt().items():
+        _warn_of(name, meant)
+
+
+@cache
+def _warn_of(name: str, meant: str) -> None:
+    _log.warning("%s is set, and Fleet has no such variable; did you mean %s?", name, meant)
 
 
 def show_logs(level: int = logging.WARNING) -> None:

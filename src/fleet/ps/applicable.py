@@ -65,6 +65,17 @@ def check_rates(updates: Sequence[PushedUpdate], job: JobSpec) -> None:
                 )
 
 
+def check_optimizers(updates: Sequence[PushedUpdate]) -> None:
+    """UsageError if workers have stepped different optimizers, which names two; who skips a step pushes nothing."""
+    stepped = [update for update in updates if update.has_gradients]
+    for other in stepped[1:]:
+        if other.groups != stepped[0].groups:
+            raise UsageError(
+                f"step {other.step}: worker {stepped[0].worker} has stepped another optimizer than worker "
+                f"{other.worker}; nothing was applied. Every worker must step its optimizers in the same order"
+            )
+
+
 def _rates(update: PushedUpdate) -> Iterable[tuple[str, int, float]]:
     yield from (("table", part.table, part.lr) for part in update.tables)
     yield from (("dense", group, lr) for group, lr in update.lrs.items())

@@ -14,12 +14,23 @@ TABLE_FIELDS = (
 )
 
 
+_OTHERS = "in the declaration of the others"
+
+
 def difference(a: JobSpec, b: JobSpec) -> str | None:
     """The first disagreement of declaration `a` ("here") with `b` ("the others"), or None when they are equal.
 
     For example `table 'ads': width is 16 here, 8 in the declaration of the others`.
     """
     return next(_job(a, b), None)
+
+
+def table_difference(a: TableSpec, b: TableSpec, where: str) -> str:
+    """The first disagreement of two declarations of a table; `where` the second one stands, such as `in 'items'`.
+
+    For example `table 'ads': width is 16 here, 8 in 'items'`.
+    """
+    return next(_table(a, b)).removesuffix(_OTHERS) + where
 
 
 def _job(a: JobSpec, b: JobSpec) -> Iterator[str]:
@@ -94,4 +105,4 @@ def _fields(owner: str, a: object, b: object, names: Sequence[str]) -> Iterator[
 
 
 def _line(owner: str, name: str, mine: Any, theirs: Any) -> str:
-    return f"{owner}: {name} is {mine} here, {theirs} in the declaration of the others"
+    return f"{owner}: {name} is {mine} here, {theirs} {_OTHERS}"

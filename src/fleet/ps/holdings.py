@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import CommunicationError, UsageError
-from fleet.ps.applicable import check_applicable, mean_of
+from fleet.ps.applicable import check_applicable, check_optimizers, mean_of
 from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, HostGroup, dense_group, host_dense
@@ -201,6 +201,7 @@ class Holdings:
 
     def check(self, updates: Sequence[PushedUpdate]) -> None:
         """UsageError or NotReadyError if the updates of one step cannot be applied, in any part; changes nothing."""
+        check_optimizers(updates)
         calls = _calls(updates)
         if calls and (self.is_started or not any(update.groups for update in updates)) and self.native.is_safe(calls):
             return

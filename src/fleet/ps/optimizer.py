@@ -14,11 +14,14 @@ from torch.optim import Optimizer
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.optim.closure import loss_of
 from fleet.optim.paddle_methods import PaddleMethods
+from fleet.optim.uncopied import Uncopied
 from fleet.ps.from_torch import check_unchanged
 from fleet.ps.norms import clip_here
 from fleet.ps.worker import has_left
 
 if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
     from fleet.ps.spec import RuleSpec
     from fleet.ps.worker import Worker
 
@@ -44,9 +47,11 @@ class Share:
     """Given: dense parameters stay in the workers, and this makes a tensor its mean over them."""
     frozen: Sequence[tuple[str, torch.Tensor]] = ()
     """Parameters that need no gradient, and so have no place in a dense group."""
+    untrained: Sequence[tuple[str, torch.Tensor]] = ()
+    """Parameters that need a gradient and are in no optimizer of a job of several workers."""
 
 
-class ServerOptimizer(PaddleMethods, Optimizer):
+class ServerOptimizer(Uncopied, PaddleMethods, Optimizer):
     """Stands for a torch optimizer: same param_groups, so learning-rate schedules and `lr` changes work as usual.
 
     `step()` sends gradients to the servers, which apply the optimizer's rule; the learning rate of each group goes
@@ -72,11 +77,16 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         self._share = Share()
         self._is_elsewhere = False  # its state: on the servers, also when this worker has left them
         self._settings: list[list[Any]] = []
+        self._versions: list[int] = []
+        self._is_stepping = False
+        self._guard: RemovableHandle | None = None
 
     def bind(self, worker: Worker, share: Share) -> None:
         """Take over what `fleet.init_worker()` found out."""
         self._worker, self._share, self._has_left = worker, share, False
         self._is_elsewhere = share.average is None and not worker.policy.trains_locally
+        self._guard = self.inner.register_step_pre_hook(self._refuse_inner_step)
+        self._versions = [parameter._version for _, parameter in share.untrained]
         self._weights = [one for group in self.param_groups for one in group["params"] if not one.numel()]
 
     @property
@@ -88,6 +98,16 @@ class ServerOptimizer(PaddleMethods, Optimizer):
     def unbind(self) -> None:
         """Let go of the worker, which has stopped."""
         self._worker, self._has_left = None, True
+        if self._guard is not None:
+            self._guard.remove()
+
+    def _refuse_inner_step(self, inner: Optimizer, *_: Any) -> None:
+        """A step of the inner optimizer alone would train this worker's layers, and no rows."""
+        if not self._is_stepping:
+            raise UsageError(
+                f"step() was called on the {type(inner).__name__} that fleet.distributed_optimizer() was given; call "
+                "it on what that returned: optimizer = fleet.distributed_optimizer(optimizer)"
+            )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -139,7 +159,11 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         signs = [weight.grad for weight in self._weights]
         for weight in self._weights:
             weight.grad = None
-        self.inner.step()
+        self._is_stepping = True
+        try:
+            self.inner.step()
+        finally:
+            self._is_stepping = False
         for weight, sign in zip(self._weights, signs, strict=True):
             weight.grad = sign
 
@@ -171,6 +195,12 @@ class ServerOptimizer(PaddleMethods, Optimizer):
                 raise UsageError(
                     f"parameter {name!r} needs a gradient now, but was frozen in fleet.init_worker(); call "
                     "fleet.stop_worker() and fleet.init_worker() to train it"
+                )
+        for (name, parameter), version in zip(self._share.untrained, self._versions, strict=True):
+            if parameter._version != version and parameter.grad is not None:
+                raise UsageError(
+                    f"parameter {name!r} is trained on this worker alone, by an optimizer that is not distributed, so "
+                    "each worker has its own; give that one to fleet.distributed_optimizer() too"
                 )
         settings = [
             [value for name, value in group.items() if name not in ("params", "lr")] for group in self.param_groups

@@ -37,6 +37,7 @@ UNSEEN = ("zeros", "initial")
 A_RULE = "fleet.rules, for example fleet.rules.Adagrad(lr=0.1)"
 AN_INITIALIZER = "fleet.initializers, for example fleet.initializers.Normal(std=0.01)"
 AN_ENTRY = "fleet.entries, for example fleet.entries.CountFilterEntry(5)"
+ROW_BYTES = 22  # of a row, beside its values and state: key, index, counters
 LEAST_MEMORY = 1 << 20  # of a table with rows on a disk: enough for its 64 shards
 MAX_PROCESSES = 65536  # of one role: what placement of keys allows (csrc/keys/hash.h)
 
@@ -142,7 +143,7 @@ class TableSpec(JsonForm):
             entry=_instance(owner, "entry", self.entry, EntrySpec, AN_ENTRY),
             dtype=checked(owner, "dtype", self.dtype, Text(DTYPES)),
             bounds=None if self.bounds is None else _bounds(owner, self.bounds),
-            max_bytes=checked(owner, "max_bytes", self.max_bytes, Whole(least=0)),
+            max_bytes=_max_bytes(owner, self.max_bytes, self.width),
             seed=checked(owner, "seed", self.seed, Whole(least=0)),
             max_rows=checked(owner, "max_rows", self.max_rows, Whole(least=0)),
             max_norm=None if self.max_norm is None else checked(owner, "max_norm", self.max_norm, Number(above=0)),
@@ -350,6 +351,14 @@ def _bounds(owner: str, value: object) -> tuple[float, float]:
     if len(pair) != 2 or not pair[0] < pair[1]:
         raise UsageError(f"{owner}: bounds must be (low, high) with low < high, got {shown(value)}")
     return pair[0], pair[1]
+
+
+def _max_bytes(owner: str, value: object, width: int) -> int:
+    """A ceiling that a row fits under; below it every row would be deleted as soon as it is made."""
+    ceiling = checked(owner, "max_bytes", value, Whole(least=0))
+    if ceiling and ceiling < (row := 4 * width + ROW_BYTES):
+        raise UsageError(f"{owner}: max_bytes is {ceiling}, and one row takes {row} bytes and more; 8 GiB are 8 << 30")
+    return ceiling
 
 
 def _memory(owner: str, value: object, max_bytes: int) -> int:

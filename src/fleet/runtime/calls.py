@@ -125,6 +125,19 @@ class ServerCalls(Questions):
         servers = self._server_side()
         return lambda: MeetingWorld(servers.who, progress, client, servers.connect_anew)
 
+    def _arrival(self) -> Callable[[str], None]:
+        """How workers come to what they do together, so that one who does it alone is told; see `Util`."""
+        if self.is_server() or self.progress is not None:  # in a durable job all they say to each other is a meeting
+            return lambda _: None
+        if self._is_collective:
+            from fleet.collective.arrival import arrival_of_workers
+
+            arrival = arrival_of_workers() if self.worker_num() > 1 else None
+            return (lambda _: None) if arrival is None else arrival.come
+        from fleet.runtime.served_arrival import ServedArrival
+
+        return ServedArrival(lambda: None if self._modules is None else self._modules.client).come
+
     def steps_done(self) -> int:
         """How many steps lie behind this worker: 0 in a new run.
 
@@ -209,6 +222,10 @@ class ServerCalls(Questions):
         For modules: `save_persistables(dirname)`. For programs: `save_persistables(executor, dirname)`; without servers
         it is one file for each variable.
         """
+        if self._is_collective and self._programs is None:
+            raise UsageError(
+                "fleet.save_persistables() has servers write, and a collective job has none; save with fleet.Checkpoint"
+            )
         return self._server_job().save_persistables(executor, dirname, main_program)
 
     def load_model(self, dirname: str | PathLike[str]) -> int:

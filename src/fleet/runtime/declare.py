@@ -21,6 +21,7 @@ from fleet.errors import UsageError
 from fleet.nn.holder import without_rows
 from fleet.nn.sparse import SparseModule, TableRequest
 from fleet.ps import rules as server_rules
+from fleet.ps.difference import table_difference
 from fleet.ps.distinct import distinct
 from fleet.ps.encoding import refuse_dense_wire, with_wire
 from fleet.ps.from_torch import check_fresh, rule_of
@@ -32,7 +33,7 @@ from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from fleet.ps.distinct import Named
     from fleet.ps.given_rows import GivenRows
@@ -49,6 +50,8 @@ class Declared:
     rules: list[RuleSpec]
     """Of every optimizer group."""
     tables: list[TableSpec] = field(default_factory=list)
+    declared_by: list[str] = field(default_factory=list)
+    """Of each table, the name of the module that came first."""
     modules: list[tuple[SparseModule, list[int]]] = field(default_factory=list)
     """Each sparse module with the indexes of its tables."""
     table_groups: dict[int, int] = field(default_factory=dict)
@@ -93,14 +96,10 @@ def declare(model: nn.Module | None, optimizers: Sequence[ServerOptimizer]) -> D
     names = {} if model is None else {id(one): name for name, one in model.named_parameters()}
     for optimizer in optimizers:
         check_fresh(optimizer.inner)
+        _refuse_strangers(optimizer, model, names)
         for group in optimizer.param_groups:
             for number, parameter in enumerate(group["params"]):
                 name = names.get(id(parameter), f"group{len(rules)}.{number}")
-                if not is_lazy(parameter) and parameter.shape[:1] == (0,) and id(parameter) not in names:
-                    raise UsageError(
-                        "the optimizer has the rows of a fleet.nn module that is in no model of this job; call "
-                        "fleet.distributed_model(model) before fleet.init_worker()"
-                    )
                 if group_of.setdefault(id(parameter), len(rules)) != len(rules):
                     raise UsageError(f"parameter {name!r} is in two optimizers or groups; give it to one of them")
                 trained.append((name, parameter, len(rules)))
@@ -116,7 +115,8 @@ def declare(model: nn.Module | None, optimizers: Sequence[ServerOptimizer]) -> D
             is_trained = bool(optimizers) and (follows is not None or module.weight.requires_grad)
             if not is_trained and any(one.rule is None for one in requests):
                 found.unruled.append((f"{name}.weight", module.weight))
-            found.modules.append((module, [_add_table(found, one, follows, is_trained) for one in requests]))
+            tables = [_add_table(found, one, follows, is_trained=is_trained, module=name) for one in requests]
+            found.modules.append((module, tables))
             if module.first_rows is not None:
                 _add_first_rows(found, found.modules[-1][1][0], module.first_rows)
     dense = [one for one in trained if id(one[1]) not in sparse]
@@ -127,6 +127,24 @@ def declare(model: nn.Module | None, optimizers: Sequence[ServerOptimizer]) -> D
     known = {id(tensor) for _, tensor in found.kept}
     found.kept += [(name, tensor) for name, tensor in found.frozen if id(tensor) not in known]
     return found
+
+
+def _refuse_strangers(optimizer: ServerOptimizer, model: nn.Module | None, names: Mapping[int, str]) -> None:
+    """UsageError if an optimizer trains the rows of a model that is not this job's, or nothing of the one that is."""
+    given = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    strangers = [one for one in given if id(one) not in names]
+    has_rows = any(not is_lazy(one) and one.shape[:1] == (0,) for one in strangers)
+    kind = type(optimizer.inner).__name__
+    if model is None and has_rows:
+        raise UsageError(
+            "the optimizer has the rows of a fleet.nn module that is in no model of this job; call "
+            "fleet.distributed_model(model) before fleet.init_worker()"
+        )
+    if model is not None and (has_rows or len(strangers) == len(given)):
+        raise UsageError(
+            f"{kind} has parameters of another model than the {type(model).__name__} that fleet.distributed_model() "
+            f"was given; make it of that one: torch.optim.{kind}(model.parameters())"
+        )
 
 
 def _find_the_rest(found: Declared, model: nn.Module, sparse: set[int], *, has_optimizer: bool) -> None:
@@ -174,7 +192,7 @@ def _add_first_rows(found: Declared, table: int, rows: GivenRows) -> None:
         )
 
 
-def _add_table(found: Declared, request: TableRequest, group: int | None, is_trained: bool) -> int:
+def _add_table(found: Declared, request: TableRequest, group: int | None, *, is_trained: bool, module: str) -> int:
     if request.rule is None and group is None and is_trained:
         raise UsageError(
             f"table {request.name!r} has no rule: give its module rule=fleet.rules.Adagrad(lr=...), or give the "
@@ -187,7 +205,11 @@ def _add_table(found: Declared, request: TableRequest, group: int | None, is_tra
     for index, known in enumerate(found.tables):
         if known.name == spec.name:
             if known != spec:
-                raise UsageError(f"table {spec.name!r} is declared twice and differently: {spec} and {known}")
+                differs = table_difference(spec, known, f"in {found.declared_by[index]!r}")
+                raise UsageError(
+                    f"module {module!r} declares a table that another has: {differs}; modules that share a table have "
+                    "the same settings, others a table of their own, table=..."
+                )
             if found.caches.get(index, 0) != request.cache_rows:
                 raise UsageError(
                     f"table {spec.name!r} is declared with cache_rows={found.caches.get(index, 0)} and with "
@@ -196,6 +218,7 @@ def _add_table(found: Declared, request: TableRequest, group: int | None, is_tra
             return index
     index = len(found.tables)
     found.tables.append(spec)
+    found.declared_by.append(module)
     if request.cache_rows:
         found.caches[index] = request.cache_rows
     if request.rule is None and group is not None:
@@ -257,6 +280,7 @@ def shares(
     # In sync mode what the workers push becomes its mean; elsewhere each push counts by itself.
     rate = 1.0 if job.mode == Mode.SYNC else 1.0 / job.num_workers
     result, begin = [], 0
+    untrained = [(name, one) for name, one in found.kept if isinstance(one, nn.Parameter) and one.requires_grad]
     for optimizer in optimizers:
         own = range(begin, begin + len(optimizer.param_groups))
         members = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
@@ -270,6 +294,7 @@ def shares(
                 average,
                 [(name, tensor) for name, tensor in found.frozen if id(tensor) in members]
                 + (found.unruled if not begin else []),
+                untrained if job.num_workers > 1 else (),
             )
         )
         begin = own.stop

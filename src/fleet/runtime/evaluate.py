@@ -49,6 +49,7 @@ def evaluate(
     """
     own: dict[str, Metric] = {}
     failure: Exception | None = None
+    num_batches = 0
     with common_statistics(model, util, of_first=is_collective):
         try:
             own = _checked(model, metrics)
@@ -56,18 +57,23 @@ def evaluate(
                 util is not None and util.knows()
             )  # to a worker that was started again, and is not to do it again
             with evaluating(model):
-                failure = (
-                    None
-                    if is_known
-                    else _run(model, loader, list(own.values()), step or take_last, shows=shows, is_alone=util is None)
-                )
+                if not is_known:
+                    way = step or take_last
+                    found = _run(model, loader, list(own.values()), way, shows=shows, is_alone=util is None)
+                    failure, num_batches = found
             states = [pack(metric.state()) for metric in own.values()]
         except Exception as error:
             if util is None:
                 raise
             failure, states = error, []
     if util is not None:
-        _merge(own, _exchanged(util, list(own), states, failure))
+        all_states, num_batches = _exchanged(util, list(own), states, failure, num_batches)
+        _merge(own, all_states)
+    if not num_batches:
+        log.warning(
+            "fleet.evaluate: no worker had a batch, so there is nothing to measure; a generator can be read only once, "
+            "give a list, a loader or fleet.data.shard(...)"
+        )
     return {name: float(metric.compute()) for name, metric in own.items()}
 
 
@@ -127,15 +133,17 @@ def _fresh(name: str, metric: Any) -> Metric:
 
 def _run(
     model: nn.Module, loader: Iterable[Any], metrics: Sequence[Metric], step: Step, *, shows: bool, is_alone: bool
-) -> Exception | None:
-    """Update the metrics with every batch; what went wrong with the first that failed.
+) -> tuple[Exception | None, int]:
+    """Update the metrics with every batch; what went wrong with the first that failed, and how many there were.
 
     The rest of a `fleet.data.shard` is read then, for other workers may wait for what it tells them.
     """
     failure: Exception | None = None
+    num_batches = 0
     own_way = getattr(loader, "to_evaluate", None)
     batches = loader if own_way is None else own_way()
     for number, batch in enumerate(progress(batches, "evaluate", length_hint(loader) or None, enabled=shows)):
+        num_batches += 1
         if failure is not None:
             continue
         try:
@@ -145,7 +153,7 @@ def _run(
                 raise
             log.error("fleet.evaluate failed on batch %d: %s: %s", number, type(error).__name__, error)
             failure = error
-    return failure
+    return failure, num_batches
 
 
 def _update(metrics: Sequence[Metric], given: Any) -> None:
@@ -174,15 +182,16 @@ def _update(metrics: Sequence[Metric], given: Any) -> None:
 
 
 def _exchanged(
-    util: Util, names: list[str], states: Sequence[bytes], failure: Exception | None
-) -> list[list[torch.Tensor]]:
-    """The states of every worker, in one exchange; raises, on all of them, where one has failed."""
+    util: Util, names: list[str], states: Sequence[bytes], failure: Exception | None, num_batches: int
+) -> tuple[list[list[torch.Tensor]], int]:
+    """The states of every worker, in one exchange, and the batches of all; raises on all where one has failed."""
     said = "" if failure is None else f"{type(failure).__name__}: {failure}".splitlines()[0]
-    head = json.dumps({"failed": said, "names": names, "sizes": [len(state) for state in states]}).encode() + b"\n"
+    about = {"failed": said, "names": names, "sizes": [len(state) for state in states], "batches": num_batches}
+    head = json.dumps(about).encode() + b"\n"
     told = [one.tobytes() for one in util.all_gather(np.frombuffer(head + b"".join(states), np.uint8))]
     if failure is not None:
         raise failure
-    found = []
+    found, total = [], 0
     for worker, data in enumerate(told):
         head, _, body = data.partition(b"\n")
         about = json.loads(head)
@@ -193,9 +202,10 @@ def _exchanged(
                 f"fleet.evaluate: worker {worker} has the metrics {', '.join(about['names'])}, this one "
                 f"{', '.join(names)}; give the same on every worker"
             )
+        total += about["batches"]
         ends = np.cumsum([0, *about["sizes"]]).tolist()
         found.append([unpack(body[begin:end]) for begin, end in pairwise(ends)])
-    return found
+    return found, total
 
 
 def _merge(own: Mapping[str, Metric], states: Sequence[Sequence[torch.Tensor]]) -> None:

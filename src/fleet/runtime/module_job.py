@@ -23,6 +23,7 @@ from fleet.runtime.one_writer import OneWriter
 from fleet.strategy.mode import Mode
 
 if TYPE_CHECKING:
+    from fleet.ps.client import Client
     from fleet.ps.placement import Dispatch, Dispatcher
     from fleet.ps.worker import Worker
     from fleet.runtime.servers import Servers
@@ -120,6 +121,11 @@ class ModuleJob:
     def has_joined(self) -> bool:
         """Whether this worker has joined the servers, also if it has left them since."""
         return self._worker is not None or self._has_left
+
+    @property
+    def client(self) -> Client | None:
+        """This worker's connections to the servers, while it has them."""
+        return None if self._worker is None else self._worker.client
 
     def worker(self, what: str) -> Worker:
         """The worker; NotReadyError before `init_worker` and after `stop_worker`."""

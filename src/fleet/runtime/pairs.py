@@ -13,6 +13,7 @@ from fleet.collective.compose import refuse_contradictions
 from fleet.collective.model import DistributedModel
 from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
+from fleet.nn.sparse import SparseModule
 from fleet.roles import Identity
 from fleet.runtime import step_parts
 from fleet.strategy import DistributedStrategy
@@ -40,6 +41,12 @@ class Pairs:
             raise UsageError(
                 "this model was given to fleet.distributed_model() before; call it once, and train what it returned"
             )
+        for name, one in module.named_modules():
+            if isinstance(one, SparseModule) and not one.is_held:
+                raise UsageError(
+                    f"the rows of {name!r}, a {type(one).__name__}, are on servers, and a collective job has none; "
+                    "leave out is_collective=True and start it with servers: fleetrun --server_num 2 --worker_num 2"
+                )
         model = DistributedModel(module, self.strategy, self._num_workers, self._device)
         self._given.append(module)
         self.models.append(model)

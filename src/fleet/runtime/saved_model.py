@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fleet.checkpoint import InferenceIndex, Manifest, StepFolders, TrainingManifest, Unseen, find
 from fleet.checkpoint.fields import parse_json
-from fleet.checkpoint.folder import read_contents
+from fleet.checkpoint.folder import read_contents, strangers_in
 from fleet.checkpoint.inference import read_inference
 from fleet.checkpoint.whole import read_dense_values, read_kept, read_rows
 from fleet.errors import CheckpointError
@@ -77,6 +77,10 @@ def _why_not(folder: Path) -> str:
         return f"no inference copy or checkpoint in {folder}: there is no such folder"
     if steps := StepFolders(folder).complete():
         return f"{folder} has the checkpoints of a run; name one of them, such as {StepFolders(folder).path(steps[0])}"
+    if folder.is_dir() and (strangers := strangers_in(folder)) is not None:
+        return f"no inference copy or checkpoint in {folder}: {strangers}"
+    if not folder.is_dir():
+        return f"no inference copy or checkpoint in {folder}: it is a file; give the folder that was saved"
     return f"no inference copy or checkpoint in {folder}; write one with fleet.save_inference_model()"
 
 

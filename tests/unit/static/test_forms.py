@@ -17,6 +17,7 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet.static import layers, names, optimizer
 from fleet.static.backward import append_backward
 from fleet.static.block import Block
+from fleet.static.bodies import check_bodies
 from fleet.static.dtypes import DTYPES
 from fleet.static.json_form import to_json
 from fleet.static.kinds import ROWS, TENSOR
@@ -36,7 +37,7 @@ FORMS: list[tuple[Callable[[Program], str], Callable[[str], Program]]] = [
 ]
 
 any_name = st.text(min_size=1, max_size=8) | st.sampled_from(
-    ["fc_0.w_0", "x@GRAD", "in", "true", "data", "a b", "}", "#"]
+    ["fc_0.w_0", "x", "x@GRAD", "in", "true", "data", "a b", "}", "#"]
 )
 number = st.floats() | st.sampled_from([1e-45, -0.0, 5e-324, math.inf, 1e22]) | st.integers()
 scalar = st.none() | st.booleans() | number | st.text(max_size=6)
@@ -92,19 +93,26 @@ def added(draw: st.DrawFn, block: Block, visible: list[str]) -> None:
             found[slot.rstrip("?*")] = draw(st.lists(names, min_size=low, max_size=high, unique=True))
         return found
 
+    def may_come(name: str) -> bool:
+        """It is new, and no gradient that is there already bears its name: that would be checked against it."""
+        others = (known for each in block.program.blocks for known in each.vars)
+        return not block.has_var(name) and all(known.split("@GRAD")[0] != name for known in others)
+
     new = any_name | st.integers().map(lambda n: f"out_{n}")
     attrs = {name: draw(_like(usual)) for name, usual in form.attrs.items() if draw(st.booleans())}
-    before = dict(block.vars)
+    before, count = dict(block.vars), len(block.ops)
     try:
         op = block.append_op(
             form.type,
             slots(form.inputs, st.sampled_from(visible)),
-            slots(form.outputs, new.filter(lambda name: not block.has_var(name))),
+            slots(form.outputs, new.filter(may_come)),
             attrs,
             role=draw(st.sampled_from(ROLES)),
         )
+        check_bodies(block.program)  # as one that reads does
     except UsageError:
         block.vars = before
+        del block.ops[count:]
         return
     op.scope, op.callsite = draw(st.just("") | any_name), "a.py:1"
 

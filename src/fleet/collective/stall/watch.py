@@ -65,15 +65,16 @@ class StallWatch(Watch[Stall, State]):
         self.group = dist.group.WORLD
         self._progress = Progress(flight.statuses(), self._interval_s)
         self._noticed: Stall | None = None
+        self._noticed_at = 0.0
         self.num_batches = 0
         """That this worker has begun to train on."""
         address = f"pid {os.getpid()} on {socket.gethostname()}"
         self._mailbox.put(f"address/{self._worker}", address, limit_s=_START_S)
         atexit.register(self.stop)
         watch_exit()
-        self._explain_no_more = explain_lost_peers(self._worker, lambda: self.num_batches, self._left)
+        self._explain_no_more = explain_lost_peers(self._worker, lambda: self.num_batches, self.left)
 
-    def _left(self) -> dict[int, int]:
+    def left(self) -> dict[int, int]:
         """The workers that have left on purpose, with how many batches they had trained on."""
         others = [one for one in self._everybody if one != self._worker]
         try:
@@ -81,6 +82,20 @@ class StallWatch(Watch[Stall, State]):
         except CommunicationError:  # the store has gone with its host, which has waited until it was heard
             return {} if self._left_by_host is None else {0: self._left_by_host}
         return {worker: int(count) for worker, count in told.items() if count != _FAILED}
+
+    def waiting_for_this(self, since: float) -> int | None:
+        """A worker that was found, after `since`, to wait in a collective to which this one has not come."""
+        stall = self._noticed
+        if (
+            stall is None
+            or stall.worker == self._worker
+            or self._noticed_at < since
+            or self._worker not in stall.members
+        ):
+            return None
+        group = stall.backend, stall.group
+        reached = [one.number for one in flight.operations() if (one.backend, one.group) == group]
+        return stall.worker if max(reached, default=0) < stall.number else None
 
     @staticmethod
     def running() -> StallWatch | None:
@@ -177,7 +192,7 @@ class StallWatch(Watch[Stall, State]):
         return kind == "alarm" or told is None or not told.is_same(stall) or stall.waited_s >= 2 * told.waited_s
 
     def _heard(self, stall: Stall) -> None:
-        self._noticed = stall
+        self._noticed, self._noticed_at = stall, time.monotonic()
 
     def _read_stall(self, text: str) -> Stall:
         return stall_from_json(text)

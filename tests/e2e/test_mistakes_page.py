@@ -1,0 +1,46 @@
+"""docs/mistakes.md: each mistake that a job shows ends it soon with the line of the page, and leaves no process."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.first_day import Mistake, edited
+from support.jobs import fleetrun, script
+from support.mistakes_in_jobs import IN_JOBS
+from support.mistakes_page import said_by_the_page
+
+pytestmark = pytest.mark.timeout(120)
+SAYS = said_by_the_page()
+SOON_S = 45.0  # the longest of the page takes 16 s, of which 10 s are this wait
+NOTICE = {"FLEET_WAIT_NOTICE_S": "2"}
+
+# What has a way of its own: a meeting on a server, a worker alone in its optimizer, the launcher's report.
+SAMPLE = {
+    "`fleet.evaluate` on the first worker alone, inside the loop",
+    "the same in a collective job (after 16 s)",
+    "a plain torch optimizer for the layers, Fleet's for the rows",
+    "a script with DDP beside servers",
+}
+
+
+def rows() -> list[Any]:
+    return [
+        pytest.param(did, mistake, id=did, marks=() if did in SAMPLE else pytest.mark.exhaustive)
+        for did, mistake in IN_JOBS.items()
+    ]
+
+
+@pytest.mark.parametrize(("did", "mistake"), rows())
+def test_it_is_named(did: str, mistake: Mistake, tmp_path: Path) -> None:
+    script(tmp_path, edited(mistake.script, mistake.changes))
+    result = fleetrun(*mistake.options, *mistake.arguments, cwd=tmp_path, environ=NOTICE, limit_s=SOON_S, warm=True)
+    assert (result.code != 0) == mistake.fails
+    assert any(re.search(SAYS[did], line) for line in (result.out + result.err).splitlines()), result.out + result.err
+
+
+def test_the_sample_is_of_the_page() -> None:
+    assert set(IN_JOBS) >= SAMPLE

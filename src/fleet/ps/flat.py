@@ -241,6 +241,12 @@ class FlatParameters:
         for begin, end in self._statistics_spans:
             self.gradient_buffer[begin:end] = self.value_buffer[begin:end]
 
+    def give_gradients(self) -> None:
+        """Give every parameter a gradient, in the buffer, for whoever computes them without autograd to write into."""
+        for slot in self._slots:
+            if slot.group != self._statistics:
+                slot.parameter.grad = slot.gradient
+
     def absent(self, groups: Collection[int]) -> list[str]:
         """The parameters of some groups that had no gradient when they were last collected."""
         return [slot.name for slot in self._slots if slot.is_absent and slot.group in groups]

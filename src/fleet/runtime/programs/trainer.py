@@ -143,6 +143,7 @@ class Trainer:
             worker.close()
             raise
         if worker.flat is not None:
+            worker.flat.give_gradients()
             self._received = dict(self._parameters())
             self._gradients = [view for tensor in self._received.values() if (view := tensor.grad) is not None]
         return worker

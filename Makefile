@@ -162,16 +162,16 @@ docs: setup  ## Rewrite the pages and stubs that are made from the code
 	write compat/src/fleet_paddle/imperative/nn "fleet_paddle.rows.stubs classes"
 
 # mkdocs itself is not part of .venv until it is needed: neither training nor the tests take it.
-$(VENV)/.site: requirements/site.txt $(VENV)/.requirements
+$(VENV)/.site: requirements/site.txt $(VENV)/.demo
 	@$(BIN)/python -m pip install --quiet -r requirements/site.txt
 	@touch $@
 
 MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
-site: setup $(VENV)/.site  ## Build the documentation as a site in build/site; a dead link fails
+site: ready $(VENV)/.site  ## Build the documentation as a site in build/site; a dead link fails
 	@$(MKDOCS) build --strict --quiet
 	@echo "open build/site/index.html"
 
-site-serve: setup $(VENV)/.site  ## Show the site on a port of this machine, and build it again when a page changes
+site-serve: ready $(VENV)/.site  ## Show the site on a port of this machine, and build it again when a page changes
 	@$(MKDOCS) serve
 
 fuzz: setup  ## Nonsense for FUZZ_S seconds (60), then FUZZ_MESSAGES mutated messages (10,000) and CHECKPOINTS damaged ones (1,000)

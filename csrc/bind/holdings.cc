@@ -20,8 +20,7 @@ namespace {
 
 using namespace fleet::plane;
 
-using Groups =
-    std::vector<std::tuple<std::string, std::map<std::string, double>, std::vector<std::size_t>>>;
+using Groups = std::vector<std::tuple<std::string, std::map<std::string, double>, std::vector<std::size_t>>>;
 
 std::shared_ptr<Dense> make_dense(const Groups& groups) {
   std::vector<std::unique_ptr<Rule>> rules;

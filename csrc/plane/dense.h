@@ -1,8 +1,8 @@
 // The dense parameters of one server: a flat buffer and a rule for each optimizer group, all under one lock.
 //
-// A group is made of parts, the blocks of its parameters. A part may sit a step out, as a parameter does that had no part
-// in the loss: its values and its state stay as they are. From then on each part has its own scalars, such as a count of
-// steps, and the state of the group ends with those of all parts, in their order, instead of with one for all.
+// A group is made of parts, the blocks of its parameters. A part may sit a step out, as a parameter does that had no
+// part in the loss: its values and its state stay as they are. From then on each part has its own scalars, such as a
+// count of steps, and the state of the group ends with those of all parts, in their order, instead of with one for all.
 //
 // Who reads gets the buffer itself, not a copy, and may keep it: an update that finds it kept makes a copy first. So an
 // answer goes out from where the values lie, and never holds an update up.

@@ -161,9 +161,9 @@ def test_a_step_goes_on_without_a_worker_until_it_is_back() -> None:
             super().__init__()
             step = self.state.step
 
-            def noting(updates: Sequence[Any], *more: Any) -> int:
+            def noting(updates: Sequence[Any], *more: Any, **named: Any) -> int:
                 done[number].append([update.worker for update in updates if not update.is_pass])
-                return step(updates, *more)
+                return step(updates, *more, **named)
 
             self.state.step = noting  # type: ignore[method-assign, assignment]
 

@@ -286,7 +286,7 @@ def test_folders_of_another_kind_are_named(tmp_path: Path) -> None:
     (tmp_path / "run" / "step-00000002" / "manifest.json").write_text("{}")
     for name, says in {
         "program": "has the inference model of a program; load it with fleet.static.load_inference_model()",
-        "empty": "no inference copy or checkpoint in .*; write one with fleet.save_inference_model()",
+        "empty": "no inference copy or checkpoint in .*: it is empty; give the folder that was saved",
         "nowhere": "there is no such folder",
         "run": "has the checkpoints of a run; name one of them, such as .*/run/step-00000002",
     }.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -23,7 +22,9 @@ class Batch(NamedTuple):
     ids: torch.Tensor  # int64 [B, categories]: those that have one value each
     slots: Mapping[str, SlotValues]  # categories with several values, by name
     weight: torch.Tensor | None  # float32 [B]
-    numbers: Mapping[str, torch.Tensor] = MappingProxyType({})  # float64 or int64 [B]: those of these dtypes, by name
+    numbers: Mapping[
+        str, torch.Tensor
+    ] = {}  # float64 or int64 [B]: those of these dtypes, by name; nobody writes to it
 
     @property
     def size(self) -> int:

@@ -41,7 +41,7 @@ class Pairs:
             raise UsageError(
                 "this model was given to fleet.distributed_model() before; call it once, and train what it returned"
             )
-        for name, one in module.named_modules():
+        for name, one in module.named_modules() if isinstance(module, nn.Module) else ():
             if isinstance(one, SparseModule) and not one.is_held:
                 raise UsageError(
                     f"the rows of {name!r}, a {type(one).__name__}, are on servers, and a collective job has none; "

@@ -165,7 +165,7 @@ def test_a_step_goes_on_without_a_worker_until_it_is_back() -> None:
                 done[number].append([update.worker for update in updates if not update.is_pass])
                 return step(updates, *more, **named)
 
-            self.state.step = noting  # type: ignore[method-assign, assignment]
+            self.state.step = noting  # type: ignore[method-assign]
 
     with served([Noting(0), Noting(1)]) as (endpoints, services), ExitStack() as stack:
         workers = Workers(stack, endpoints, 2, PROGRAM, ["sync", "stream", "absent"])

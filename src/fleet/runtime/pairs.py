@@ -41,12 +41,7 @@ class Pairs:
             raise UsageError(
                 "this model was given to fleet.distributed_model() before; call it once, and train what it returned"
             )
-        for name, one in module.named_modules() if isinstance(module, nn.Module) else ():
-            if isinstance(one, SparseModule) and not one.is_held:
-                raise UsageError(
-                    f"the rows of {name!r}, a {type(one).__name__}, are on servers, and a collective job has none; "
-                    "leave out is_collective=True and start it with servers: fleetrun --server_num 2 --worker_num 2"
-                )
+        _refuse_tables(module)
         model = DistributedModel(module, self.strategy, self._num_workers, self._device)
         self._given.append(module)
         self.models.append(model)
@@ -88,3 +83,13 @@ class Pairs:
             )
         with self.models[0].join():
             yield
+
+
+def _refuse_tables(module: object) -> None:
+    """UsageError for a model whose rows would have to be on servers."""
+    for name, one in module.named_modules() if isinstance(module, nn.Module) else ():
+        if isinstance(one, SparseModule) and not one.is_held:
+            raise UsageError(
+                f"the rows of {name!r}, a {type(one).__name__}, are on servers, and a collective job has none; "
+                "leave out is_collective=True and start it with servers: fleetrun --server_num 2 --worker_num 2"
+            )

@@ -11,7 +11,6 @@
 #include <tuple>
 
 #include "bind/arrays.h"
-#include "plane/call.h"
 #include "trace/ring.h"
 
 namespace fleet::bind {
@@ -99,23 +98,38 @@ std::size_t apply_dense(Dense& dense, nb::sequence updates, std::size_t num_push
   return dense.apply(found, num_pushes, skip_nonfinite);
 }
 
-std::vector<const Gradients*> gradients_of(const std::vector<std::shared_ptr<Call>>& calls) {
+std::vector<const Gradients*> gradients_of(nb::sequence pushes) {
   std::vector<const Gradients*> found;
-  for (const auto& one : calls) found.push_back(&one->gradients());
+  for (nb::handle one : pushes) found.push_back(nb::cast<const Gradients*>(one));
   return found;
 }
 
-bool is_safe(const Holdings& holdings, const std::vector<std::shared_ptr<Call>>& calls) {
+bool is_safe(const Holdings& holdings, nb::sequence pushes) {
+  const std::vector<const Gradients*> step = gradients_of(pushes);
   WithoutGil release;
-  return holdings.is_safe(gradients_of(calls));
+  return holdings.is_safe(step);
 }
 
-std::size_t apply(const Holdings& holdings, const std::vector<std::shared_ptr<Call>>& calls, std::uint32_t time,
-                  std::size_t num_pushes, const std::vector<std::uint64_t>& skip_shards) {
+std::size_t apply(const Holdings& holdings, nb::sequence pushes, std::uint32_t time, std::size_t num_pushes,
+                  double factor, std::vector<std::uint64_t> skip_shards) {
   if (!skip_shards.empty() && skip_shards.size() != holdings.num_tables()) value_error("skip_shards: one per table");
+  const std::vector<const Gradients*> step = gradients_of(pushes);
   WithoutGil release;
-  const trace::Here here(std::any_of(calls.begin(), calls.end(), [](const auto& one) { return one->is_traced(); }));
-  return holdings.apply(gradients_of(calls), time, num_pushes, skip_shards);
+  const trace::Here here(std::any_of(step.begin(), step.end(), [](const auto* one) { return one->is_traced; }));
+  return holdings.apply(step, {time, num_pushes, factor, std::move(skip_shards)});
+}
+
+nb::list means(const Holdings& holdings, nb::sequence pushes, std::size_t num_pushes, double factor) {
+  const std::vector<const Gradients*> step = gradients_of(pushes);
+  nb::list found;
+  for (const Dense::Update& one : holdings.dense_updates(step, factor)) {
+    Array<float> mean = [&] {
+      WithoutGil release;
+      return Dense::mean(one, holdings.reader().job().groups[one.group].size, num_pushes);
+    }();
+    found.append(nb::make_tuple(one.group, one.lr, to_numpy(std::move(mean)), one.absent));
+  }
+  return found;
 }
 
 }  // namespace
@@ -129,19 +143,16 @@ void add_holdings(nb::module_& m) {
       .def("snapshot", &dense_snapshot)
       .def("apply", &apply_dense, nb::arg("updates"), nb::arg("num_pushes"), nb::arg("skip_nonfinite"));
   nb::class_<Holdings>(m, "PlaneHoldings", "What requests are about; see _native.pyi.")
-      .def(nb::new_([](const std::vector<std::shared_ptr<Table>>& tables, const std::vector<bool>& zeros,
-                       nb::object dense, const std::vector<bool>& exact_groups, bool skip_nonfinite) {
+      .def(nb::new_([](const std::vector<std::shared_ptr<Table>>& tables, const Reader& reader, nb::object dense,
+                       bool skip_nonfinite) {
              auto shared = dense.is_none() ? nullptr : nb::cast<std::shared_ptr<Dense>>(dense);
-             if (shared != nullptr && exact_groups.size() != shared->num_groups()) {
-               value_error("exact_groups: one per dense group");
-             }
-             return std::make_shared<Holdings>(tables, zeros, std::move(shared), exact_groups, skip_nonfinite);
+             return std::make_shared<Holdings>(tables, reader, std::move(shared), skip_nonfinite);
            }),
-           nb::arg("tables"), nb::arg("reads_zeros"), nb::arg("dense").none(), nb::arg("exact_groups"),
-           nb::arg("skip_nonfinite"))
-      .def("is_safe", &is_safe, nb::arg("calls"))
-      .def("apply", &apply, nb::arg("calls"), nb::arg("time"), nb::arg("num_pushes"),
-           nb::arg("skip_shards") = std::vector<std::uint64_t>{});
+           nb::arg("tables"), nb::arg("reader"), nb::arg("dense").none(), nb::arg("skip_nonfinite"))
+      .def("is_safe", &is_safe, nb::arg("pushes"))
+      .def("apply", &apply, nb::arg("pushes"), nb::arg("time"), nb::arg("num_pushes"), nb::arg("factor"),
+           nb::arg("skip_shards"))
+      .def("means", &means, nb::arg("pushes"), nb::arg("num_pushes"), nb::arg("factor"));
 }
 
 }  // namespace fleet::bind

@@ -19,6 +19,7 @@ NB_MODULE(_native, m) {
   fleet::bind::add_plane(m);
   fleet::bind::add_holdings(m);
   fleet::bind::add_pool(m);
+  fleet::bind::add_reader(m);
   fleet::bind::add_rule(m);
   fleet::bind::add_table(m);
   fleet::bind::add_threads(m);

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <tuple>
 
-#include "bind/arrays.h"
+#include "bind/buffers.h"
 #include "plane/client.h"
 #include "plane/server.h"
 
@@ -18,27 +18,6 @@ namespace fleet::bind {
 namespace {
 
 using namespace fleet::plane;
-
-// Buffers of Python objects, held as long as this lives.
-class Buffers {
- public:
-  Buffers() = default;
-  Buffers(const Buffers&) = delete;
-  Buffers& operator=(const Buffers&) = delete;
-  ~Buffers() {
-    for (Py_buffer& one : held_) PyBuffer_Release(&one);
-  }
-
-  Extent of(nb::handle object) {
-    Py_buffer view;
-    if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
-    held_.push_back(view);
-    return {static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)};
-  }
-
- private:
-  std::vector<Py_buffer> held_;
-};
 
 std::string as_string(const nb::bytes& bytes) { return std::string(bytes.c_str(), bytes.size()); }
 nb::bytes as_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
@@ -252,7 +231,7 @@ void add_plane(nb::module_& m) {
       .def_prop_ro("tensors", &call_tensors)
       .def_prop_ro("awaited_version", &Call::awaited_version)
       .def_prop_ro("note", [](const Call& one) { return one.note; })
-      .def_prop_ro("num_rows", [](const Call& one) { return one.gradients().num_rows; })
+      .def_prop_ro("push", &Call::gradients, nb::rv_policy::reference_internal)
       .def("keep", &Call::keep, nb::call_guard<WithoutGil>())
       .def("reply", &reply, nb::arg("header"), nb::arg("tensors"))
       .def("fail", &Call::fail, nb::arg("code"), nb::arg("text"));

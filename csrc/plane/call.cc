@@ -32,10 +32,18 @@ bool Call::fit(std::shared_ptr<const Holdings> holdings) {
   if (!is_message_ || holdings == nullptr || method_ == Method::kMeet) return false;
   wanted_.clear();
   gradients_ = {};
-  const bool fits =
-      method_ == Method::kPull ? holdings->read(pull_, message_, wanted_) : holdings->read(push_, message_, gradients_);
+  const bool fits = read(*holdings);
   holdings_ = fits ? std::move(holdings) : nullptr;
   return fits;
+}
+
+bool Call::read(const Holdings& holdings) {
+  const bool is_held = holdings.dense() != nullptr || !(wants_dense() || !push_.dense_lrs.empty());
+  if (!is_held || !pull_.is_plain || !push_.is_plain || pull_.kept) return false;
+  Refusal why;
+  if (method_ == Method::kPull) return holdings.reader().read(pull_, message_.tensors, wanted_, why);
+  gradients_.is_traced = is_traced_;
+  return holdings.reader().read(push_, message_.tensors, gradients_, why) && gradients_.decoded_bytes() <= kMostDecoded;
 }
 
 void Call::keep() {

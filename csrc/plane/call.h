@@ -49,11 +49,11 @@ class Call {
   const PushHeader& push() const { return push_; }
   // The rows that it wants, beside those that it pushes.
   const std::vector<Wanted>& wanted() const { return method_ == Method::kPull ? wanted_ : gradients_.pulls; }
-  const Gradients& gradients() const { return gradients_; }
+  Gradients& gradients() { return gradients_; }
   bool is_gone() const { return origin_->is_gone(); }
   // Nothing is owed to anybody any more.
   bool is_over() const { return is_answered_ || is_gone(); }
-  // Reads the request for what a server holds; false if it does not fit, and is for Python.
+  // Reads the request for what a server holds; false if it does not fit, or is for Python to answer.
   bool fit(std::shared_ptr<const Holdings> holdings);
 
   // Moves what the request holds into memory that nobody else can write to, and decodes it: a push that is kept beyond
@@ -91,6 +91,10 @@ class Call {
   std::uint64_t note = 0;
 
  private:
+  // Larger ones are decoded by Python's leave, which counts them among the messages that are under way.
+  static constexpr std::size_t kMostDecoded = std::size_t{64} << 20;
+
+  bool read(const Holdings& holdings);
   void send(const std::string& header, const std::vector<std::size_t>& sizes,
             const std::function<void(std::size_t, std::byte*)>& fill);
   // Keeps the span of a call that is traced: its answer is about to go.

@@ -18,8 +18,8 @@ std::shared_ptr<Array<float>> copy_of(const float* values, std::size_t size) {
   return made;
 }
 
-// The sum of arrays in their order, times a scale; slices of it on the threads of the team.
-void add_and_scale(Array<float>& sum, const std::vector<const float*>& parts, float scale) {
+// The sum of arrays in their order, times a scale, times a factor; slices of it on the threads of the team.
+void add_and_scale(Array<float>& sum, const std::vector<const float*>& parts, float scale, float factor) {
   const std::size_t num_slices = parts_for(sum.size(), kSlice);
   Team::shared().parallel_for(num_slices, [&](std::size_t number) {
     const Slice slice = slice_of(sum.size(), num_slices, number);
@@ -28,7 +28,7 @@ void add_and_scale(Array<float>& sum, const std::vector<const float*>& parts, fl
       const float* other = parts[i];
       for (std::size_t at = slice.begin; at < slice.end; ++at) sum[at] += other[at];
     }
-    for (std::size_t at = slice.begin; at < slice.end; ++at) sum[at] *= scale;
+    for (std::size_t at = slice.begin; at < slice.end; ++at) sum[at] = sum[at] * scale * factor;
   });
 }
 
@@ -135,6 +135,12 @@ std::vector<std::pair<Dense::Values, Array<float>>> Dense::snapshot() const {
   return found;
 }
 
+Array<float> Dense::mean(const Update& update, std::size_t size, std::size_t num_pushes) {
+  Array<float> sum(size);
+  add_and_scale(sum, update.grads, static_cast<float>(1.0 / static_cast<double>(num_pushes)), update.factor);
+  return sum;
+}
+
 std::size_t Dense::apply(const std::vector<Update>& updates, std::size_t num_pushes, bool skip_nonfinite) {
   std::size_t skipped = 0;
   Array<float> sum;
@@ -142,9 +148,8 @@ std::size_t Dense::apply(const std::vector<Update>& updates, std::size_t num_pus
   for (const Update& update : updates) {
     Group& group = groups_[update.group];
     const float* grads = update.grads.front();
-    if (num_pushes != 1) {
-      sum = Array<float>(group.size);
-      add_and_scale(sum, update.grads, static_cast<float>(1.0 / static_cast<double>(num_pushes)));
+    if (num_pushes != 1 || update.factor != 1) {
+      sum = mean(update, group.size, num_pushes);
       grads = sum.data();
     }
     if (skip_nonfinite && !all_finite(grads, group.size)) {

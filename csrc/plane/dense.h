@@ -29,6 +29,7 @@ class Dense {
     double lr;
     std::vector<const float*> grads;
     std::vector<std::size_t> absent = {};  // the parts that sit this step out, ascending
+    float factor = 1;                      // by which the mean is multiplied
   };
 
   // Each group is given by the sizes of its parts. The groups are zeros until they are started.
@@ -49,6 +50,9 @@ class Dense {
   std::vector<Values> read() const;
   // The same with a copy of each rule's state.
   std::vector<std::pair<Values, Array<float>>> snapshot() const;
+
+  // The mean, over `num_pushes`, of some gradients of `size` values.
+  static Array<float> mean(const Update& update, std::size_t size, std::size_t num_pushes);
 
   // Applies the mean, over `num_pushes`, of each group's gradients; all groups in one moment. With `skip_nonfinite` a
   // group with a NaN or an Inf stays as it is; the number of those.

@@ -1,9 +1,10 @@
 // What a push says, as a server reads it. It points into the message; gradients that travel in fewer bytes become
-// floats when somebody first wants them, so that a push that goes to Python, or comes a second time, costs nothing.
+// floats when somebody first wants them, so that a push that comes a second time costs nothing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "compress/format.h"
@@ -31,6 +32,7 @@ class Floats {
   // Values of some places, which ascend; zeros elsewhere.
   bool take_some(const Extent& places, const Extent& tensor, WireFormat format, std::size_t size);
 
+  std::size_t size() const { return size_; }
   // In place, or decoded. std::runtime_error if somebody has changed the message since, so that it is none any more.
   const float* values() const;
   // Of the magnitudes.
@@ -53,11 +55,15 @@ class Floats {
 };
 
 struct Gradients {
+  Gradients() = default;
+  Gradients(Gradients&&) = default;
+  Gradients& operator=(Gradients&&) = default;
+
   struct Part {
     std::uint32_t table;
     double lr;
     const std::int64_t* keys;
-    std::size_t n;
+    std::size_t n, width;
     Floats grads;
     const std::uint32_t* counts;  // or null
     const float* shows;           // or null, and so are clicks
@@ -71,8 +77,11 @@ struct Gradients {
   };
   std::vector<Part> parts;
   std::vector<Group> dense;
-  std::vector<Wanted> pulls;  // rows that it also wants
-  std::size_t num_rows = 0;   // of all parts
+  std::vector<std::uint32_t> absent;  // parameters that had no part in the loss, ascending
+  std::vector<Wanted> pulls;          // rows that it also wants
+  std::size_t num_rows = 0;           // of all parts
+  bool is_traced = false;
+  std::shared_ptr<const void> owner;  // of what it points into; null: somebody else sees to it
 
   // What is decoded when somebody wants it, and to do so now.
   std::size_t decoded_bytes() const;

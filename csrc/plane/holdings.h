@@ -1,4 +1,4 @@
-// What a server holds, as requests see it: tables and dense parameters. Reads pulls, reads and applies pushes.
+// What a server holds, as requests see it: tables and dense parameters. Answers pulls, applies pushes.
 #pragma once
 
 #include <cstdint>
@@ -7,35 +7,36 @@
 
 #include "plane/dense.h"
 #include "plane/gradients.h"
-#include "plane/message.h"
+#include "plane/reader.h"
 #include "table/table.h"
 
 namespace fleet::plane {
 
 class Holdings {
  public:
-  // `reads_zeros`: for each table, whether a key without a row that is only read is zeros. `dense` may be null: then
-  // requests that are about dense parameters are not for this. `exact_groups`: for each dense group, whether its values
-  // travel as float32, whatever is asked for.
-  Holdings(std::vector<std::shared_ptr<Table>> tables, std::vector<bool> reads_zeros, std::shared_ptr<Dense> dense,
-           std::vector<bool> exact_groups, bool skip_nonfinite);
+  // `dense` may be null: the dense parameters are elsewhere, and what is about them is not for this.
+  Holdings(std::vector<std::shared_ptr<Table>> tables, Reader reader, std::shared_ptr<Dense> dense,
+           bool skip_nonfinite);
 
   std::size_t num_tables() const { return tables_.size(); }
   Table& table(std::size_t index) const { return *tables_[index]; }
   const std::shared_ptr<Dense>& dense() const { return dense_; }
-  bool skips_nonfinite() const { return skip_nonfinite_; }
-
-  // False if a request does not fit the job, or is not for this: who asks Python is told why.
-  bool read(const PullHeader& header, const Message& message, std::vector<Wanted>& wanted) const;
-  bool read(const PushHeader& header, const Message& message, Gradients& gradients) const;
+  const Reader& reader() const { return reader_; }
 
   // Whether the pushes of one step can be applied, all of them, so far as numbers tell: no gradient is, or adds up to,
   // a NaN or an Inf, and all have the same learning rates. False means that somebody must look closer.
   bool is_safe(const std::vector<const Gradients*>& step) const;
-  // Applies the mean of the pushes of one step, which come in the order of the workers. `skip_shards` has bits for each
-  // table, or is empty. The number of rows and groups that were skipped for a NaN or an Inf.
-  std::size_t apply(const std::vector<const Gradients*>& step, std::uint32_t time, std::size_t num_pushes,
-                    const std::vector<std::uint64_t>& skip_shards) const;
+  struct How {
+    std::uint32_t time;
+    std::size_t num_pushes;
+    double factor = 1;                            // by which the mean is multiplied, but that of exact groups
+    std::vector<std::uint64_t> skip_shards = {};  // bits for each table; empty: none
+  };
+  // Applies the mean of the pushes of one step, which come in the order of the workers. The number of rows and groups
+  // that were skipped for a NaN or an Inf.
+  std::size_t apply(const std::vector<const Gradients*>& step, const How& how) const;
+  // What one step does to each dense group that it has gradients for.
+  std::vector<Dense::Update> dense_updates(const std::vector<const Gradients*>& step, double factor) const;
 
   // Bytes of the rows, as they travel.
   std::size_t row_bytes(const Wanted& wanted) const {
@@ -45,25 +46,15 @@ class Holdings {
   void pull(const Wanted& wanted, std::byte* to) const;
   // How the values of a dense group travel where a format is asked for.
   WireFormat format_of(std::size_t group, WireFormat asked) const {
-    return exact_groups_[group] ? WireFormat::kFloat32 : asked;
+    return reader_.job().groups[group].is_exact ? WireFormat::kFloat32 : asked;
   }
 
  private:
-  // Larger ones are decoded by Python, which counts them among the messages that are under way.
-  static constexpr std::size_t kMostDecoded = std::size_t{64} << 20;
-
-  bool read_wanted(const std::vector<std::uint32_t>& tables, const std::vector<std::uint32_t>& only_read,
-                   const std::vector<std::uint32_t>& formats, const Extent* tensors, std::size_t num_tensors,
-                   std::vector<Wanted>& wanted) const;
-  bool read_part(const PushHeader::Table& entry, const Extent*& next, const Extent* end, Gradients& gradients) const;
-  bool read_dense(const PushHeader& header, const Extent* next, const Extent* end, Gradients& gradients) const;
-  std::size_t apply_table(std::size_t table, const std::vector<const Gradients*>& step, std::uint32_t time,
-                          std::size_t num_pushes, std::uint64_t skip_shards) const;
+  std::size_t apply_table(std::size_t table, const std::vector<const Gradients*>& step, const How& how) const;
 
   std::vector<std::shared_ptr<Table>> tables_;
-  std::vector<bool> reads_zeros_;
+  Reader reader_;
   std::shared_ptr<Dense> dense_;
-  std::vector<bool> exact_groups_;
   bool skip_nonfinite_;
 };
 

@@ -259,6 +259,10 @@ bool read_header(const std::string& bytes, PushHeader& header) {
       case 20:  // whose pushes the step has, likewise
         fits = fields.kind == kVarint || fields.kind == kBytes;
         break;
+      case 22: fits = take_indices(fields, header.absent); break;
+      case 23:  // of journals, likewise
+        fits = fields.kind == kFixed64;
+        break;
       default: fits = true; header.is_plain = false;
     }
     if (!fits) return false;

@@ -72,6 +72,7 @@ struct PushHeader {
   std::vector<std::uint32_t> pull_only_read;
   std::vector<std::uint32_t> pull_formats;
   std::vector<Dense> dense;
+  std::vector<std::uint32_t> absent;
   std::uint32_t dense_format = 0;
   bool want_dense = false;
   bool want_rows = false;

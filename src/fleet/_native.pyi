@@ -698,27 +698,107 @@ class Dense:
 class PlaneHoldings:
     """What a server holds, for requests that native code reads (csrc/plane/holdings.h)."""
 
-    def __init__(
-        self,
-        tables: Sequence[Table],
-        reads_zeros: Sequence[bool],
-        dense: Dense | None,
-        exact_groups: Sequence[bool],
-        skip_nonfinite: bool,
-    ) -> None:
-        """`reads_zeros`: for each table, whether a key without a row that is only read is zeros.
+    def __init__(self, tables: Sequence[Table], reader: PlaneReader, dense: Dense | None, skip_nonfinite: bool) -> None:
+        """Without `dense`, dense groups are elsewhere: pushes of them are read, and not applied."""
 
-        `exact_groups`: for each dense group, whether its values travel as float32, whatever is asked for.
-        """
-
-    def is_safe(self, calls: Sequence[PlaneCall]) -> bool:
+    def is_safe(self, pushes: Sequence[PlanePush]) -> bool:
         """Whether the pushes of one step can be applied so far as numbers tell; False: look closer."""
 
-    def apply(self, calls: Sequence[PlaneCall], time: int, num_pushes: int, skip_shards: Sequence[int] = ...) -> int:
+    def apply(
+        self, pushes: Sequence[PlanePush], time: int, num_pushes: int, factor: float, skip_shards: Sequence[int]
+    ) -> int:
         """Apply the mean of the pushes of one step; return how many rows and groups were skipped.
 
-        `skip_shards` has bits for each table, or is empty.
+        The mean is multiplied by `factor`, but that of groups that are exact. `skip_shards` has bits for each table,
+        or is empty.
         """
+
+    def means(
+        self, pushes: Sequence[PlanePush], num_pushes: int, factor: float
+    ) -> list[tuple[int, float, npt.NDArray[np.float32], list[int]]]:
+        """Return what `apply` does to each dense group: its number, rate, mean, and the parts that sit it out."""
+
+class PlaneReader:
+    """How requests must look in a job, as one of its servers sees it (csrc/plane/reader.h)."""
+
+    def __init__(
+        self,
+        tables: Sequence[tuple[int, bool]],
+        groups: Sequence[tuple[Sequence[tuple[int, int]], bool]],
+        num_parameters: int,
+        takes_deltas: bool,
+        takes_passes: bool,
+    ) -> None:
+        """Take, of each table, the width and whether a key without a row that is only read is zeros.
+
+        Of each dense group: the parts, each a parameter and a size, and whether its values travel as float32, whatever
+        is asked for. `takes_deltas`: instead of gradients.
+        """
+
+    def read_push(self, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any]]) -> PlanePush | PlaneRefusal:
+        """Read a push where its bytes lie, which it keeps; what is not aligned is copied."""
+
+    def read_pull(
+        self, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any]]
+    ) -> list[tuple[int, npt.NDArray[np.int64], bool, int]] | PlaneRefusal:
+        """Return, of each table that is asked for, the keys, whether those without a row are zeros, the format."""
+
+class PlaneRefusal:
+    """The first thing about a request that does not fit, in numbers."""
+
+    @property
+    def what(self) -> str: ...
+    @property
+    def place(self) -> int:
+        """The table or the dense group; -1: it is about none."""
+    @property
+    def given(self) -> int: ...
+    @property
+    def wanted(self) -> int: ...
+    @property
+    def width(self) -> int:
+        """Of rows; 0: they have none."""
+    @property
+    def format(self) -> int: ...
+    @property
+    def rate(self) -> float: ...
+
+class PlanePush:
+    """A push that was read; arrays are views of its bytes, and keep them."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has gradients for."""
+    @property
+    def decoded_bytes(self) -> int:
+        """What it takes to make floats of what is encoded still."""
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The dense groups that are pushed."""
+    @property
+    def keys(self) -> list[tuple[int, npt.NDArray[np.int64]]]:
+        """The tables that it is about, each with its keys."""
+    @property
+    def tables(
+        self,
+    ) -> list[
+        tuple[
+            int,
+            float,
+            npt.NDArray[np.int64],
+            npt.NDArray[np.float32],
+            npt.NDArray[np.uint32] | None,
+            npt.NDArray[np.float32] | None,
+            npt.NDArray[np.float32] | None,
+        ]
+    ]:
+        """Of each: its rate, keys, gradients, counts, shows, clicks."""
+    @property
+    def dense(self) -> list[tuple[int, float, npt.NDArray[np.float32]]]:
+        """Of each dense group: its rate and gradients."""
+    @property
+    def pulls(self) -> list[tuple[int, npt.NDArray[np.int64], bool, int]]:
+        """Rows that it also wants; see `PlaneReader.read_pull`."""
 
 class PlaneCall:
     """A Pull, Push or Meet that a server was sent, until it is answered, once."""
@@ -734,8 +814,8 @@ class PlaneCall:
     def tensors(self) -> list[npt.NDArray[np.uint8]]:
         """Views of the message, which they keep."""
     @property
-    def num_rows(self) -> int:
-        """How many rows it has gradients for."""
+    def push(self) -> PlanePush:
+        """What it says, where it is a push that fits the job."""
     @property
     def awaited_version(self) -> int: ...
     @property

@@ -22,7 +22,7 @@ from fleet.ps.merge import merged
 from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.spec import DenseBlock, DenseSpec, JobSpec, RuleSpec
-from fleet.ps.update import read_update
+from fleet.ps.update import read_push, reader_of
 from support.clipped import (
     Batch,
     Make,
@@ -227,7 +227,7 @@ def test_a_push_that_says_nonsense_of_who_is_absent_is_refused() -> None:
     header = ps_pb2.PushRequest.Header(dense_lrs=[0.1, 0.1], absent=[3])
     tensors = [np.zeros(5, np.float32), np.zeros(4, np.float32)]
     with pytest.raises(UsageError, match="parameter 3 is absent; the job has 3"):
-        read_update(header, tensors, JOB, 0)
+        read_push(reader_of(JOB, 0), header, tensors, JOB)
 
 
 def test_zeros_and_none_mean_rows_too() -> None:

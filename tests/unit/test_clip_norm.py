@@ -17,6 +17,7 @@ from fleet.errors import NotSupportedError, UsageError
 from fleet.net import Endpoint
 from fleet.nn import Embedding
 from fleet.ps.entries import AlwaysEntry
+from fleet.ps.holdings import Holdings
 from fleet.ps.modes.sync import Sync
 from fleet.ps.norms import factor_of, mean_squared_norm
 from fleet.ps.spec import DenseBlock, DenseSpec, JobSpec, RuleSpec, TableSpec
@@ -36,6 +37,7 @@ from support.clipped import (
     two_optimizers,
     values_of,
 )
+from support.pushes import pushed
 from support.training import in_threads, joined, served, strategy, trainer
 
 pytestmark = pytest.mark.timeout(120)
@@ -288,8 +290,9 @@ def test_what_is_left_out_has_no_share_in_the_norm() -> None:
     def update(worker: int, rows: list[list[float]], last: float) -> PushedUpdate:
         part = TableUpdate(worker, 0.1, np.array([4, 5]), np.array(rows, np.float32))
         layers = {0: [2.0, 0.0], 1: [last], 2: [1000.0]}
-        return PushedUpdate(worker, 0, (part,), {group: np.array(one, np.float32) for group, one in layers.items()}, {})
+        dense = {group: np.array(one, np.float32) for group, one in layers.items()}
+        return pushed(job, worker, 0, [part], dense)
 
     updates = [update(0, [[nan, 1.0], [6.0, 0.0]], nan), update(1, [[0.0, 8.0], [0.0, 0.0]], 7.0)]
-    assert mean_squared_norm(updates, job) == (6.0 / 2) ** 2 + (8.0 / 2) ** 2 + 2.0**2
+    assert mean_squared_norm(updates, job, Holdings(job, 0).native) == (6.0 / 2) ** 2 + (8.0 / 2) ** 2 + 2.0**2
     assert factor_of(job.clip_norm, 29.0) == pytest.approx(1 / 29**0.5, rel=1e-6)

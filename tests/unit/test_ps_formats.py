@@ -159,18 +159,18 @@ def test_a_server_answers_in_the_format_that_is_asked_for(number: int) -> None:
     [
         ([KEYS, ONES, DENSE], 1, [], "table 'ads', gradients: 24 bytes do not hold 3 x 2 values of bfloat16"),
         ([KEYS, ONES, DENSE], 3, [], "24 bytes do not hold 3 x 2 values of int8"),
-        ([KEYS, ONES, DENSE], 9, [], "push of worker 0, step 0, table 'ads', gradients: there is no format 9"),
-        ([KEYS, ONES, DENSE], 0, [form(1)], "dense gradients: 12 bytes do not hold 3 values of bfloat16"),
-        ([KEYS, ONES, DENSE], 0, [form(7)], "dense gradients: there is no format 7"),
-        ([KEYS, ONES, DENSE], 0, [form(0), form(0)], "1 dense tensors in 2 forms, but 1 dense groups are pushed"),
-        ([KEYS, ONES, DENSE], 0, [form(0, True)], "1 dense tensors in 1 forms"),
+        ([KEYS, ONES, DENSE], 9, [], "push of worker 0, step 0, table 'ads': there is no format 9; there are 0 to 3"),
+        ([KEYS, ONES, DENSE], 0, [form(1)], "dense group 0: 12 bytes do not hold 3 values of bfloat16"),
+        ([KEYS, ONES, DENSE], 0, [form(7)], "push of worker 0, step 0: there is no format 7"),
+        ([KEYS, ONES, DENSE], 0, [form(0), form(0)], "push of worker 0, step 0: 2 forms for 1 dense groups"),
+        ([KEYS, ONES, DENSE], 0, [form(0, True)], "1 dense tensors, but the dense groups that are pushed have 2"),
         (
             [KEYS, ONES, np.array([3], np.int32), DENSE[:1]],
             0,
             [form(0, True)],
-            "places: index must ascend and stay below 3",
+            "dense group 0: 4 bytes are not places of int32 that ascend and stay below 3",
         ),
-        ([KEYS, ONES, b"12345", DENSE[:1]], 0, [form(0, True)], "dense places: 5 bytes do not hold values of int32"),
+        ([KEYS, ONES, b"12345", DENSE[:1]], 0, [form(0, True)], "dense group 0: 5 bytes are not places of int32"),
     ],
 )
 def test_what_a_server_refuses(tensors: list[Any], format: int, dense: list[Any], line: str) -> None:
@@ -183,12 +183,12 @@ def test_what_a_server_refuses(tensors: list[Any], format: int, dense: list[Any]
 def test_formats_that_nobody_knows_in_an_answer() -> None:
     one = Peer()
     cases: dict[str, dict[str, Any]] = {
-        "there is no format 5": {"formats": [5]},
-        "2 formats of rows for 1 tables": {"formats": [1, 1]},
-        "there is no format 4; there are 0 to 3": {"dense_format": 4},
+        ", table 'ads': there is no format 5": {"formats": [5]},
+        ": 2 formats of rows for 1 tables": {"formats": [1, 1]},
+        ": there is no format 4; there are 0 to 3": {"dense_format": 4},
     }
     for line, fields in cases.items():
-        with pytest.raises(UsageError, match=f"pull of worker 0: {line}"):
+        with pytest.raises(UsageError, match=f"pull of worker 0{line}"):
             one.pull(**fields)
 
 

@@ -96,7 +96,7 @@ def test_a_worker_that_has_not_declared_is_refused(ledger: Ledger) -> None:
 
 
 def update(worker: int, step: int = 0) -> PushedUpdate:
-    return PushedUpdate(worker, step, (), {}, {})
+    return PushedUpdate(worker, step)
 
 
 def test_a_step_is_complete_when_all_that_are_present_have_pushed() -> None:

@@ -27,7 +27,7 @@ class Server:
         return cast(Holdings, SimpleNamespace(is_started=self.is_started, job=SimpleNamespace(mode=self.mode)))
 
     def push(self, worker: int) -> None:
-        self.rounds.add(PushedUpdate(worker, 7, (), {}, {}))
+        self.rounds.add(PushedUpdate(worker, 7))
 
     def asked(self) -> tuple[str, tuple[int, ...]]:
         found = awaited_by_all(self.holdings, self.rounds)

@@ -6,14 +6,13 @@ What is left to fail afterwards is memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import CommunicationError, NotReadyError, UsageError
-from fleet.ps.dense import DenseGroup
 from fleet.ps.spec import JobSpec
 from fleet.ps.update import PushedUpdate
 
@@ -26,26 +25,35 @@ class NoRoomError(CommunicationError):
 
 _REMEDY = "Set strategy.nonfinite_gradients = 'skip' to leave such rows and groups out"
 
-SAFE = float(np.finfo(np.float32).max) / 16
-"""Sums of magnitudes up to this fit a float32, however they are rounded on the way."""
+Mean = tuple[int, float, NDArray[np.float32], list[int]]
+"""A dense group, its learning rate, the mean of its gradients, the parts that sit the step out."""
 
 
 def check_applicable(
     updates: Sequence[PushedUpdate],
     job: JobSpec,
     tables: Sequence[_native.Table],
-    groups: Sequence[DenseGroup],
+    means: Callable[[], Sequence[Mean]],
     *,
     is_started: bool,
 ) -> None:
-    """UsageError or NotReadyError if the mean of the updates of one step cannot be applied, in any part of it."""
+    """UsageError or NotReadyError if the mean of the updates of one step cannot be applied, in any part of it.
+
+    `means` gives that of each dense group.
+    """
     check_rates(updates, job)
-    if not is_started and any(update.dense for update in updates):
+    if not is_started:
         raise NotReadyError("dense parameters have no values yet; worker 0 sends them in fleet.init_worker()")
     for index in sorted({part.table for update in updates for part in update.tables}):
         _check_table(tables[index], index, updates, job)
-    for index in sorted({group for update in updates for group in update.dense}):
-        _check_dense(groups[index].size, index, updates, job)
+    if job.nonfinite == "skip":
+        return
+    for group, _, mean, _ in means():
+        if not _native.all_finite(mean):
+            raise UsageError(
+                f"dense parameters, group {group}: the gradients of step {updates[0].step} hold a NaN or an Inf, or "
+                f"add up to one; nothing was applied. {_REMEDY}"
+            )
 
 
 def check_rates(updates: Sequence[PushedUpdate], job: JobSpec) -> None:
@@ -78,7 +86,7 @@ def check_optimizers(updates: Sequence[PushedUpdate]) -> None:
 
 def _rates(update: PushedUpdate) -> Iterable[tuple[str, int, float]]:
     yield from (("table", part.table, part.lr) for part in update.tables)
-    yield from (("dense", group, lr) for group, lr in update.lrs.items())
+    yield from (("dense", part.group, part.lr) for part in update.dense)
 
 
 def _check_table(table: _native.Table, index: int, updates: Sequence[PushedUpdate], job: JobSpec) -> None:
@@ -109,29 +117,3 @@ def _check_room(table: _native.Table) -> None:
         table.refuse_if_full()
     except OSError as error:
         raise NoRoomError(error.strerror) from None
-
-
-def _check_dense(size: int, index: int, updates: Sequence[PushedUpdate], job: JobSpec) -> None:
-    own = [update.dense[index] for update in updates if index in update.dense]
-    for grads in own:
-        if grads.shape != (size,):
-            raise UsageError(f"dense group {index}: {grads.shape} gradients for {size} values; nothing was applied")
-    if job.nonfinite == "skip" or sum(map(_native.largest, own)) <= SAFE:
-        return
-    if not _native.all_finite(mean_of(own, len(updates))):
-        raise UsageError(
-            f"dense parameters, group {index}: the gradients of step {updates[0].step} hold a NaN or an Inf, or add up "
-            f"to one; nothing was applied. {_REMEDY}"
-        )
-
-
-def mean_of(grads: Sequence[NDArray[np.float32]], num_updates: int) -> NDArray[np.float32]:
-    """The sum of gradients in their order, divided by the number of updates; of a single update its own array."""
-    if num_updates == 1:
-        return grads[0]
-    total = grads[0].copy()
-    with np.errstate(over="ignore", invalid="ignore"):
-        for other in grads[1:]:
-            total += other
-        total *= np.float32(1.0 / num_updates)
-    return total

@@ -17,7 +17,7 @@ from fleet import _native
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.applicable import check_rates
 from fleet.ps.proto import ps_pb2
-from fleet.ps.update import PushedUpdate, read_update
+from fleet.ps.update import PushedUpdate, read_push, reader_of, update_of
 
 if TYPE_CHECKING:
     from fleet.ps.spec import JobSpec
@@ -85,17 +85,18 @@ class Combined:
                 self.tensors += [shows, np.zeros_like(shows) if clicks is None else clicks]
 
     def _add_dense(self, updates: Sequence[PushedUpdate]) -> None:
-        own = [update for update in updates if update.dense]
-        for group in own[0].groups if own else ():
-            total = own[0].dense[group].copy()
-            for update in own[1:]:
-                total += update.dense[group]
-            self.header.dense_lrs.append(own[0].lrs[group])
+        own = [update.dense for update in updates if update.groups]
+        for parts in zip(*own, strict=True):
+            total = parts[0].grads.copy()
+            for part in parts[1:]:
+                total += part.grads
+            self.header.dense_lrs.append(parts[0].lr)
             self.tensors.append(total)
-        if own and (absent := set.intersection(*(set(update.absent) for update in own))):
+        groups = [part.group for part in own[0]] if own else []
+        if own and (absent := set.intersection(*(set(one.absent) for one, _ in self._pushes if one.dense_lrs))):
             self.header.absent.extend(sorted(absent))
-        if own and len(own[0].groups) < len(self._job.dense.groups):
-            self.header.dense_groups.extend(own[0].groups)
+        if groups and len(groups) < len(self._job.dense.groups):
+            self.header.dense_groups.extend(groups)
 
     def _add_pulls(self) -> dict[tuple[int, bool], _Pull]:
         """Each key is asked for once, whoever wants it."""
@@ -119,7 +120,7 @@ class Combined:
 def _read(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int) -> PushedUpdate:
     if header.dense or header.pull_formats or header.dense_format or any(one.format for one in header.tables):
         raise UsageError(f"push of worker {header.caller.worker}: only float32 can be combined")
-    return read_update(header, tensors[: len(tensors) - len(header.pull_tables)], job, server)
+    return update_of(header, read_push(reader_of(job, server), header, tensors, job))
 
 
 def _check_one_step(updates: Sequence[PushedUpdate]) -> None:

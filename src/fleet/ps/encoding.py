@@ -77,7 +77,7 @@ class EncodedDense:
     def values(self) -> list[list[Tensor]]:
         """What the servers will read: for each one buffer for each group."""
         return [
-            list(decoded_dense(forms, tensors, sizes, "a push"))
+            list(decoded_dense(forms, tensors, sizes))
             for forms, tensors, sizes in zip(self.forms, self.tensors, self.sizes, strict=True)
         ]
 

@@ -68,31 +68,14 @@ def decoded_vector(tensor: Tensor, number: int, size: int, where: str) -> Floats
         raise UsageError(_misfit(where, raw, str(size), number)) from None
 
 
-def decoded_dense(
-    forms: Sequence[ps_pb2.PushRequest.Dense], tensors: Tensors, sizes: Sequence[int], who: str
-) -> list[Floats]:
-    """The gradients of some dense groups, one form and one size for each, from all their tensors."""
-    num_needed = sum(1 + form.is_sparse for form in forms)
-    if len(forms) != len(sizes) or len(tensors) != num_needed:
-        raise UsageError(
-            f"{who}: {len(tensors)} dense tensors in {len(forms)} forms, but {len(sizes)} dense groups are pushed, and "
-            f"those forms have {num_needed}"
-        )
-    rest = iter(tensors)
-    return [_dense(form, rest, size, who) for form, size in zip(forms, sizes, strict=True)]
-
-
-def _dense(form: ps_pb2.PushRequest.Dense, rest: Any, size: int, who: str) -> Floats:
-    if not form.is_sparse:
-        return decoded_vector(next(rest), form.format, size, f"{who}, dense gradients")
-    places = raw_bytes(next(rest))
-    if places.nbytes % 4:
-        raise UsageError(f"{who}, dense places: {places.nbytes} bytes do not hold values of int32")
-    values = decoded_vector(next(rest), form.format, places.nbytes // 4, f"{who}, dense gradients")
-    try:
-        return _native.spread(places.view(np.int32), values, size)
-    except ValueError as error:
-        raise UsageError(f"{who}, dense places: {error}") from None
+def decoded_dense(forms: Sequence[ps_pb2.PushRequest.Dense], tensors: Tensors, sizes: Sequence[int]) -> list[Floats]:
+    """What a server will read of some dense groups that were encoded here, one form and one size for each."""
+    rest, found = iter(tensors), []
+    for form, size in zip(forms, sizes, strict=True):
+        places = raw_bytes(next(rest)).view(np.int32) if form.is_sparse else None
+        values = decoded_vector(next(rest), form.format, size if places is None else len(places), "a push")
+        found.append(values if places is None else _native.spread(places, values, size))
+    return found
 
 
 def exact_groups(dense: DenseSpec) -> list[bool]:

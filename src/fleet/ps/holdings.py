@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,17 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import CommunicationError, UsageError
-from fleet.ps.applicable import check_applicable, check_optimizers, mean_of
+from fleet.ps.applicable import check_applicable, check_optimizers
 from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, HostGroup, dense_group, host_dense
-from fleet.ps.formats import exact_groups
 from fleet.ps.listing import Listing
 from fleet.ps.native_threads import use_step_threads
 from fleet.ps.proto import ps_pb2
 from fleet.ps.sealed import SealedTable
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.table_dir import TableDir
-from fleet.ps.update import AssignedRows, PushedUpdate
+from fleet.ps.update import AssignedRows, PushedUpdate, reader_of
 
 _log = logging.getLogger(__name__)
 
@@ -87,14 +87,10 @@ class Holdings:
         self.dense = host_dense(rules) if device == "cpu" else None
         """The dense groups in host memory; None: they are elsewhere."""
         self.groups: tuple[DenseGroup, ...] = _groups(self.dense, rules, device)
-        self.native = _native.PlaneHoldings(
-            list(self.tables),
-            [spec.unseen == "zeros" for spec in job.tables],
-            self.dense,
-            exact_groups(job.dense),
-            job.nonfinite == "skip",
-        )
-        """The same for requests that native code has read."""
+        self.reader = reader_of(job, server)
+        """Reads every pull and push, whatever way it comes."""
+        self.native = _native.PlaneHoldings(list(self.tables), self.reader, self.dense, job.nonfinite == "skip")
+        """Tables and dense groups as native code sees them: applies what was read."""
         self.kept: Sequence[NDArray[Any]] = ()
         """The bits of the tensors that this server keeps."""
         self.is_started = not (self.groups or job.kept or job.first_rows)
@@ -117,9 +113,8 @@ class Holdings:
         with self._dense_lock:
             self.kept = kept
 
-    def pull(self, table: int, keys: NDArray[np.int64], only_read: bool = False) -> NDArray[np.float32]:
-        """Rows of some keys; keys that have none are what the table says about those that are `only_read`."""
-        zeros = only_read and self.job.tables[table].unseen == "zeros"
+    def pull(self, table: int, keys: NDArray[np.int64], zeros: bool = False) -> NDArray[np.float32]:
+        """Rows of some keys; those that have none are zeros, or else what they would be in training."""
         try:
             if self.rows_memory is None:
                 return self.tables[table].pull(keys, zeros=zeros)
@@ -202,10 +197,15 @@ class Holdings:
     def check(self, updates: Sequence[PushedUpdate]) -> None:
         """UsageError or NotReadyError if the updates of one step cannot be applied, in any part; changes nothing."""
         check_optimizers(updates)
-        calls = _calls(updates)
-        if calls and (self.is_started or not any(update.groups for update in updates)) and self.native.is_safe(calls):
-            return
-        check_applicable(updates, self.job, self.tables, self.groups, is_started=self.is_started)
+        is_started = self.is_started or not any(update.groups for update in updates)
+        pushes = _pushes(updates)
+        if not (is_started and self.native.is_safe(pushes)):
+            means = partial(self.native.means, pushes, len(updates), 1.0)
+            check_applicable(updates, self.job, self.tables, means, is_started=is_started)
+
+    def is_finite(self, update: PushedUpdate) -> bool:
+        """Whether a push may be taken into a step, as far as a first look tells; False: look closer."""
+        return self.job.nonfinite == "skip" or self.native.is_safe(_pushes([update]))
 
     def apply_mean(self, updates: Sequence[PushedUpdate], time: int, skip: Skip = none, factor: float = 1.0) -> int:
         """Add the gradients of one step, which was checked, in the given order, and apply their mean once.
@@ -213,86 +213,26 @@ class Holdings:
         `time` is by which rows grow old. The mean is multiplied by `factor`, but not that of running statistics, which
         are no gradients. Returns how many rows and groups were skipped for a NaN or an Inf.
         """
-        calls = _calls(updates)
-        if calls and factor == 1.0:
-            skips = [] if skip is none else [skip(index) for index in range(len(self.tables))]
-            skipped = self.native.apply(calls, time, len(updates), skips)
-        else:
-            skipped = self._apply_by_table(updates, time, skip, factor)
+        pushes = _pushes(updates)
+        skips = [] if skip is none else [skip(index) for index in range(len(self.tables))]
+        skipped = self.native.apply(pushes, time & 0xFFFFFFFF, len(updates), factor, skips)
+        if self.dense is None:
+            skipped += self._apply_elsewhere(pushes, len(updates), factor)
         if skipped and not self.skipped:
             _log.warning("%d rows or dense groups skip a NaN or Inf; fleet.server_stats() counts what follows", skipped)
         self.skipped += skipped
         return skipped
 
-    def _apply_by_table(self, updates: Sequence[PushedUpdate], time: int, skip: Skip, factor: float) -> int:
-        skipped = sum(
-            self._apply_table(index, updates, time, skip(index), factor)
-            for index in sorted({part.table for update in updates for part in update.tables})
-        )
-        dense = [update for update in updates if update.dense]
-        return skipped + self._apply_dense(dense, len(updates), factor) if dense else skipped
-
-    def _apply_table(
-        self, index: int, updates: Sequence[PushedUpdate], time: int, skip_shards: int, factor: float
-    ) -> int:
-        parts = [part for update in updates for part in update.tables if part.table == index]
-        done = self.tables[index].push_all(
-            [part.columns() for part in parts],
-            step=time,
-            lr=parts[0].lr,
-            scale=factor / len(updates),
-            skip_nonfinite=self.job.nonfinite == "skip",
-            skip_shards=skip_shards,
-        )
-        return done["skipped"]
-
-    def _apply_dense(self, updates: Sequence[PushedUpdate], num_updates: int, factor: float) -> int:
-        skips, skipped = self.job.nonfinite == "skip", 0
-        indices = sorted({group for update in updates for group in update.dense})
-        parts = [[update for update in updates if index in update.dense] for index in indices]
-        if self.dense is not None and factor == 1.0:
-            return self.dense.apply(
-                [
-                    (index, own[0].lrs[index], [update.dense[index] for update in own], self._absent(index, own))
-                    for index, own in zip(indices, parts, strict=True)
-                ],
-                num_updates,
-                skips,
-            )
-        means = [self._mean(index, own, num_updates, factor) for index, own in zip(indices, parts, strict=True)]
-        if self.dense is not None:
-            return self.dense.apply(
-                [
-                    (index, own[0].lrs[index], [mean], self._absent(index, own))
-                    for index, own, mean in zip(indices, parts, means, strict=True)
-                ],
-                1,
-                skips,
-            )
+    def _apply_elsewhere(self, pushes: Sequence[_native.PlanePush], num_updates: int, factor: float) -> int:
+        """The same for dense groups that are not in host memory."""
+        skipped = 0
         with self._dense_lock:
-            for index, own, grads in zip(indices, parts, means, strict=True):
-                lr = own[0].lrs[index]
-                if skips and not _native.all_finite(grads):
+            for group, lr, mean, absent in self.native.means(pushes, num_updates, factor):
+                if self.job.nonfinite == "skip" and not _native.all_finite(mean):
                     skipped += 1
                     continue
-                self.groups[index].apply(grads, lr, self._absent(index, own))
+                self.groups[group].apply(mean, lr, absent)
         return skipped
-
-    def _mean(
-        self, group: int, updates: Sequence[PushedUpdate], num_updates: int, factor: float
-    ) -> NDArray[np.float32]:
-        """The mean of a dense group's gradients, times the factor if they are some."""
-        mean = mean_of([update.dense[group] for update in updates], num_updates)
-        is_scaled = factor != 1.0 and self.job.dense.groups[group].name != "average"
-        return mean * np.float32(factor) if is_scaled else mean
-
-    def _absent(self, group: int, updates: Sequence[PushedUpdate]) -> list[int]:
-        """The parts of a dense group whose parameters had no part in the loss of any of the updates."""
-        if not all(update.absent for update in updates):
-            return []
-        absent = set.intersection(*(set(update.absent) for update in updates))
-        parts = self.job.dense.parts(self.server, group)
-        return [number for number, (parameter, _) in enumerate(parts) if parameter in absent]
 
 
 def _groups(
@@ -303,10 +243,8 @@ def _groups(
     return tuple(dense_group(rule, args, parts, device) for rule, args, parts in rules)
 
 
-def _calls(updates: Sequence[PushedUpdate]) -> list[_native.PlaneCall]:
-    """The requests that some updates are, if native code has read all of them; else none."""
-    calls = [update.call for update in updates if update.call is not None]
-    return calls if len(calls) == len(updates) else []
+def _pushes(updates: Sequence[PushedUpdate]) -> list[_native.PlanePush]:
+    return [update.push for update in updates if update.push is not None]
 
 
 def make_holdings(job: JobSpec, server: int, device: str) -> Holdings:

@@ -52,7 +52,7 @@ def shares_of(header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> list[P
     carrier = next((one.worker for one in header.members if not one.is_pass), header.members[0].worker)
     shares = []
     for one in header.members:
-        own = update if one.worker == carrier else replace(update, tables=(), dense={}, lrs={}, absent=())
+        own = update if one.worker == carrier else replace(update, push=None)
         shares.append(
             replace(
                 own,

@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from fleet import _native
-from fleet.ps.applicable import mean_of
 
 if TYPE_CHECKING:
     from fleet.ps.lookup import Lookup
@@ -33,7 +32,7 @@ def factor_of(max_norm: float | None, squared_norm: float) -> float:
     return 1.0 if max_norm is None else min(1.0, max_norm / (sqrt(squared_norm) + EPSILON))
 
 
-def mean_squared_norm(updates: Sequence[PushedUpdate], job: JobSpec) -> float:
+def mean_squared_norm(updates: Sequence[PushedUpdate], job: JobSpec, native: _native.PlaneHoldings) -> float:
     """The squared norm of a server's part of the mean of some updates; what will be skipped has no share in it.
 
     It is summed in one order, whatever threads there are: a server that is started again finds the same.
@@ -45,10 +44,9 @@ def mean_squared_norm(updates: Sequence[PushedUpdate], job: JobSpec) -> float:
         if skips:
             rows = rows[np.isfinite(rows).all(axis=1)]
         found.append(_squared(rows) / len(updates) ** 2)
-    for group in sorted({group for update in updates for group in update.dense}):
-        own = [update.dense[group] for update in updates if group in update.dense]
+    for group, _, mean, _ in native.means([update.push for update in updates if update.push], len(updates), 1.0):
         if job.dense.groups[group].name != "average":
-            squared = _squared(mean_of(own, len(updates)))
+            squared = _squared(mean)
             found.append(squared if isfinite(squared) or not skips else 0.0)
     return fsum(found)
 

@@ -28,8 +28,8 @@ class NotedKeys:
     def add(self, updates: Sequence[PushedUpdate]) -> None:
         """Note what some pushes have changed."""
         with self._lock:
-            for part in (part for update in updates for part in update.tables):
-                self._add(part.table, part.keys)
+            for table, keys in (part for update in updates for part in update.keys):
+                self._add(table, keys)
 
     def add_assigned(self, rows: AssignedRows) -> None:
         """Note rows that were written by value."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.errors import CommunicationError
@@ -21,7 +20,7 @@ from fleet.ps.members import Claim, check_members, claims_of, shares_of
 from fleet.ps.proto import ps_pb2
 from fleet.ps.settling import norm_of_step
 from fleet.ps.traced import applied
-from fleet.ps.update import CallUpdate, PushedUpdate, TablePull, Taken, pushed_tensors, read_pull, read_push
+from fleet.ps.update import PushedUpdate, TablePull, Taken, read_pull, read_push, refuse_nonfinite, update_of
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from fleet.ps.wire import Tensors
 
 Answered = tuple["Message", "Tensors"]
+_UNRECORDED = ("pull_tables", "pull_only_read", "pull_formats", "want_dense", "want_rows", "timeout_ms", "squared_norm")
 
 
 class CallTaken(NamedTuple):
@@ -57,7 +57,7 @@ class Pushes:
         """Rows of some keys, dense parameters, kept tensors."""
         core = self._core
         holdings = core.known(header.caller)
-        pulls = read_pull(header, tensors, holdings.job)
+        pulls = read_pull(holdings.reader, header, tensors, holdings.job)
         wants_dense = header.dense or header.kept
         version = core.wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=wants_dense)
         began = time.perf_counter()
@@ -74,9 +74,10 @@ class Pushes:
         core = self._core
         holdings = core.known(header.caller)
         check_members(header, holdings.job, is_durable=core.durability is not None)
-        update, pulls = read_push(header, tensors, holdings.job, holdings.server)
-        if core.durability is not None:
-            update = replace(update, record=_recorded(header, tensors[: len(tensors) - len(header.pull_tables)]))
+        push = read_push(holdings.reader, header, tensors, holdings.job)
+        update = self._update(header, push, tensors)
+        if not holdings.is_finite(update):
+            refuse_nonfinite(update, holdings.job)
         num_dropped = core.state.rounds.num_dropped
         if (taken := self._take(holdings, header, update)) is None:
             return ps_pb2.PushReply.Header(is_held=True), ()
@@ -91,7 +92,7 @@ class Pushes:
                 num_dropped=num_dropped,
             )
         began = time.perf_counter()
-        rows = self._rows_after(holdings, header, update, pulls)
+        rows = self._rows_after(holdings, header, push)
         core.state.stats.answered(time.perf_counter() - began)
         reply = self.outcome(holdings, version)
         reply.MergeFrom(_fate(taken))
@@ -106,18 +107,14 @@ class Pushes:
         core = self._core
         header = ps_pb2.PushRequest.Header.FromString(call.header)
         holdings = core.known(header.caller)
-        if core.door.is_shut or core.gate.is_closing or header.is_delta != (holdings.job.mode == "geo"):
+        if core.door.is_shut or core.gate.is_closing:
             return None
         is_sync = holdings.job.mode == "sync"
-        if header.is_pass and not is_sync:
-            return None
         if is_sync:
             call.keep()  # it stays until the step is complete, and its worker may be answered before
-        if holdings.job.nonfinite == "error" and not holdings.native.is_safe([call]):
+        update = self._update(header, call.push, call.tensors)
+        if not holdings.is_finite(update):
             return None
-        update: PushedUpdate = CallUpdate(header, call, holdings.job, holdings.server)
-        if core.durability is not None:
-            update.__dict__["record"] = _recorded(header, pushed_tensors(header, call))
         num_dropped = core.state.rounds.num_dropped
         taken = self._take(holdings, header, update)
         if taken is None:
@@ -179,6 +176,10 @@ class Pushes:
                 rounds.advance()
                 core.tell()
             return skipped
+
+    def _update(self, header: ps_pb2.PushRequest.Header, push: _native.PlanePush, tensors: Tensors) -> PushedUpdate:
+        is_durable = self._core.durability is not None
+        return update_of(header, push, _recorded(header, tensors) if is_durable else None)
 
     def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken | None:
         """Collect or apply a push, unless it was taken before, and count it; None if it must wait for a cut."""
@@ -268,22 +269,16 @@ class Pushes:
                     core.state.rounds.withdraw(update.worker)
             raise
 
-    def _rows_after(
-        self,
-        holdings: Holdings,
-        header: ps_pb2.PushRequest.Header,
-        update: PushedUpdate,
-        pulls: Sequence[TablePull],
-    ) -> list[Any]:
-        """What a push wants back: the rows that it changed, those of `pulls`, the dense parameters."""
+    def _rows_after(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, push: _native.PlanePush) -> list[Any]:
+        """What a push wants back: the rows that it changed, those that it pulls, the dense parameters."""
         rows: list[Any] = []
         if header.want_rows:
             rows += [
-                encoded_rows(holdings.pull(part.table, part.keys), entry.row_format)
-                for part, entry in zip(update.tables, header.tables, strict=True)
+                encoded_rows(holdings.pull(table, keys), entry.row_format)
+                for (table, keys), entry in zip(push.keys, header.tables, strict=True)
             ]
-        if pulls:
-            rows += self._pulled(holdings, pulls)
+        if header.pull_tables:
+            rows += self._pulled(holdings, [TablePull(*one) for one in push.pulls])
         if header.want_dense:
             rows += encoded_answer(holdings.read_dense(), holdings.job.dense, header.dense_format)
         return rows
@@ -291,17 +286,17 @@ class Pushes:
     def _pulled(self, holdings: Holdings, pulls: Sequence[TablePull]) -> list[Any]:
         presence.reserve(sum(4 * len(part.keys) * holdings.job.tables[part.table].width for part in pulls))
         self._core.state.stats.count(pulls=1, pulled_rows=sum(len(part.keys) for part in pulls))
-        return [encoded_rows(holdings.pull(part.table, part.keys, part.only_read), part.format) for part in pulls]
+        return [encoded_rows(holdings.pull(part.table, part.keys, part.reads_zeros), part.format) for part in pulls]
 
 
 def _recorded(header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Part:
-    """What a journal keeps of a push; `tensors` has nothing of the pull that rides on it."""
+    """What a journal keeps of a push: nothing of the pull that rides on it."""
     kept = ps_pb2.PushRequest.Header()
     kept.CopyFrom(header)
-    for name in ("pull_tables", "pull_only_read", "pull_formats", "want_dense", "want_rows", "timeout_ms"):
+    for name in _UNRECORDED:
         kept.ClearField(name)
     kept.caller.ClearField("is_traced")
-    return Part(kept.SerializeToString(), tensors)
+    return Part(kept.SerializeToString(), tensors[: len(tensors) - len(header.pull_tables)])
 
 
 def with_norm(parts: Sequence[Part], squared_norm: float) -> Sequence[Part]:

@@ -26,7 +26,7 @@ from fleet.ps.pieces import read_take
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import JobSpec
 from fleet.ps.state import State
-from fleet.ps.update import PushedUpdate, read_assigned, read_dense, read_kept, read_update
+from fleet.ps.update import PushedUpdate, read_assigned, read_dense, read_kept, read_push, update_of
 
 _log = logging.getLogger(__name__)
 
@@ -148,7 +148,8 @@ class Replay:
 
     def _update(self, part: Part) -> PushedUpdate:
         header = ps_pb2.PushRequest.Header.FromString(part.header)
-        update = read_update(header, part.tensors, self._state.held.job, self._state.held.server)
+        held = self._state.held
+        update = update_of(header, read_push(held.reader, header, part.tensors, held.job))
         self._state.ledger.take(update.worker, update.sequence)
         return update
 

@@ -105,7 +105,7 @@ def norm_of_step(core: Core, updates: Sequence[PushedUpdate]) -> float | None:
     if not job.clips_on_servers or not trained:
         return 0.0
     if rounds.squared_norm is None:
-        found = mean_squared_norm(trained, job)
+        found = mean_squared_norm(trained, job, core.state.held.native)
         with core.changed:
             rounds.squared_norm = found
             if job.num_servers == 1:

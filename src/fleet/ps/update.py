@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -13,10 +12,11 @@ from numpy.typing import NDArray
 from fleet import _native
 from fleet.checkpoint import Form
 from fleet.errors import UsageError
-from fleet.ps.formats import check_format, decoded_dense, decoded_rows
+from fleet.ps import presence
+from fleet.ps.formats import exact_groups
 from fleet.ps.journal.records import Part
 from fleet.ps.spec import JobSpec, TableSpec
-from fleet.ps.wire import MAX_MESSAGE_BYTES
+from fleet.strategy.wire import FORMATS
 
 if TYPE_CHECKING:
     from fleet.ps.proto import ps_pb2
@@ -32,8 +32,7 @@ Columns = tuple[
 ]
 
 
-@dataclass(frozen=True)
-class TableUpdate:
+class TableUpdate(NamedTuple):
     """What one push says about one table."""
 
     table: int
@@ -46,7 +45,15 @@ class TableUpdate:
 
     def columns(self) -> Columns:
         """As `_native.Table.push_all` takes it."""
-        return self.keys, self.grads, self.counts, self.shows, self.clicks
+        return self[2:]
+
+
+class DenseUpdate(NamedTuple):
+    """What one push says about one dense group."""
+
+    group: int
+    lr: float
+    grads: NDArray[np.float32]
 
 
 class TablePull(NamedTuple):
@@ -54,9 +61,9 @@ class TablePull(NamedTuple):
 
     table: int
     keys: NDArray[np.int64]
-    only_read: bool
-    """Whether the rows are not to be trained: then the table's `unseen` says what a key without a row is."""
-    format: int = 0
+    reads_zeros: bool
+    """Whether a key without a row is zeros."""
+    format: int
     """Of the rows in the answer."""
 
 
@@ -70,15 +77,12 @@ class AssignedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class PushedUpdate:
-    """The gradients of one push, checked."""
+    """One push, checked."""
 
     worker: int
     step: int
-    tables: tuple[TableUpdate, ...]
-    dense: Mapping[int, NDArray[np.float32]]
-    """The gradients of each dense group that is pushed."""
-    lrs: Mapping[int, float]
-    """The learning rate of each."""
+    push: _native.PlanePush | None = None
+    """Its gradients, as native code has read them; None: it has none."""
     sequence: int = 0
     steps: int = 0
     position: bytes = b""
@@ -87,74 +91,38 @@ class PushedUpdate:
     """What a journal keeps of it."""
     is_pass: bool = False
     """Whether its worker has no batch left: it has no gradients, and does not count in the mean of its step."""
-    call: _native.PlaneCall | None = None
-    """The request, where native code has read it."""
     is_traced: bool = False
     """Whether its worker records a trace."""
-    absent: tuple[int, ...] = ()
-    """Parameters of its dense groups, as in the job's list of shapes, that had no part in the loss."""
 
-    @cached_property
+    @property
     def groups(self) -> tuple[int, ...]:
         """The dense groups that are pushed."""
-        return tuple(self.dense)
+        return () if self.push is None else self.push.groups
 
-    @cached_property
+    @property
+    def keys(self) -> Sequence[tuple[int, NDArray[np.int64]]]:
+        """The tables that it is about, each with the keys of its gradients."""
+        return () if self.push is None else self.push.keys
+
+    @property
     def has_gradients(self) -> bool:
         """Whether it is about any table or dense group."""
-        return bool(self.tables or self.dense)
+        return bool(self.groups or self.keys)
 
-    @cached_property
+    @property
     def num_rows(self) -> int:
         """How many rows it has gradients for."""
-        return sum(len(part.keys) for part in self.tables)
+        return 0 if self.push is None else self.push.num_rows
 
-
-class CallUpdate(PushedUpdate):
-    """A push that native code has read: its parts become arrays only where somebody asks for them."""
-
-    def __init__(self, header: ps_pb2.PushRequest.Header, call: _native.PlaneCall, job: JobSpec, server: int) -> None:
-        groups = (tuple(header.dense_groups) or tuple(range(len(job.dense.groups)))) if header.dense_lrs else ()
-        self.__dict__.update(
-            worker=header.caller.worker,
-            step=header.step,
-            sequence=header.sequence,
-            steps=header.steps,
-            position=header.position,
-            is_pass=header.is_pass,
-            call=call,
-            is_traced=header.caller.is_traced,
-            groups=groups,
-            has_gradients=bool(header.tables or groups),
-            num_rows=call.num_rows,
-            _read=lambda: read_update(header, pushed_tensors(header, call), job, server),
-        )
-
-    @cached_property
-    def _arrays(self) -> PushedUpdate:
-        read: PushedUpdate = self.__dict__["_read"]()
-        return read
-
-    @cached_property
-    def tables(self) -> tuple[TableUpdate, ...]:
+    @property
+    def tables(self) -> list[TableUpdate]:
         """What it says about each table, as arrays."""
-        return self._arrays.tables
+        return [] if self.push is None else [TableUpdate(*part) for part in self.push.tables]
 
-    @cached_property
-    def dense(self) -> Mapping[int, NDArray[np.float32]]:
-        """The gradients of each dense group that is pushed."""
-        return self._arrays.dense
-
-    @cached_property
-    def lrs(self) -> Mapping[int, float]:
-        """The learning rate of each."""
-        return self._arrays.lrs
-
-
-def pushed_tensors(header: ps_pb2.PushRequest.Header, call: _native.PlaneCall) -> Tensors:
-    """The tensors of a push without those of the pull that rides on it."""
-    tensors = call.tensors
-    return tensors[: len(tensors) - len(header.pull_tables)]
+    @property
+    def dense(self) -> list[DenseUpdate]:
+        """What it says about each dense group that is pushed, as arrays."""
+        return [] if self.push is None else [DenseUpdate(*part) for part in self.push.dense]
 
 
 class Taken(NamedTuple):
@@ -165,106 +133,104 @@ class Taken(NamedTuple):
     skipped: int
 
 
+def reader_of(job: JobSpec, server: int) -> _native.PlaneReader:
+    """The native reader of the requests to a server of a job."""
+    dense = job.dense
+    return _native.PlaneReader(
+        [(spec.width, spec.unseen == "zeros") for spec in job.tables],
+        [(dense.parts(server, group), is_exact) for group, is_exact in enumerate(exact_groups(dense))],
+        len(dense.shapes),
+        takes_deltas=job.mode == "geo",
+        takes_passes=job.mode == "sync",
+    )
+
+
 def read_push(
-    header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int
-) -> tuple[PushedUpdate, list[TablePull]]:
-    """The push of a request and the rows that it also wants; UsageError if the job does not take it."""
-    if header.is_delta != (job.mode == "geo"):
-        raise UsageError(f"a job in {job.mode} mode takes {'differences' if not header.is_delta else 'gradients'} only")
-    who = _who(header)
-    num_pulls = len(header.pull_tables)
-    if num_pulls > len(tensors):
-        raise UsageError(f"{who}: {len(tensors)} tensors, too few for rows of {num_pulls} tables")
-    num_pushed = len(tensors) - num_pulls
-    pulls = _pulls(header.pull_tables, header.pull_only_read, header.pull_formats, tensors[num_pushed:], job, who)
-    check_format(header.dense_format, who)
-    update = read_update(header, tensors[:num_pushed], job, server)
-    if job.nonfinite == "error":
-        refuse_nonfinite(update, job)
-    return update, pulls
-
-
-def read_pull(header: ps_pb2.PullRequest.Header, tensors: Tensors, job: JobSpec) -> list[TablePull]:
-    """The keys whose rows a request wants, checked: one tensor per table, and an answer that can be sent."""
-    who = f"pull of worker {header.caller.worker}"
-    check_format(header.dense_format, who)
-    return _pulls(header.tables, header.only_read, header.formats, tensors, job, who)
-
-
-def _pulls(
-    tables: Sequence[int], only_read: Sequence[bool], formats: Sequence[int], tensors: Tensors, job: JobSpec, who: str
-) -> list[TablePull]:
-    if len(tables) != len(tensors):
-        raise UsageError(f"{who}: {len(tensors)} tensors of keys for {len(tables)} tables")
-    if len(only_read) not in (0, len(tables)):
-        raise UsageError(f"{who}: {len(only_read)} flags of reading for {len(tables)} tables")
-    if len(formats) not in (0, len(tables)):
-        raise UsageError(f"{who}: {len(formats)} formats of rows for {len(tables)} tables")
-    widths = [table_spec(job, table, who).width for table in tables]
-    keys = [read_keys(tensor, who) for tensor in tensors]
-    size = 4 * sum(len(part) * width for part, width in zip(keys, widths, strict=True))
-    if size > MAX_MESSAGE_BYTES:
-        most = MAX_MESSAGE_BYTES >> 20
-        raise UsageError(f"{who}: its rows take {size >> 20} MiB, an answer {most} at most; use smaller batches")
-    flags = only_read or [False] * len(tables)
-    known = [check_format(number, who) for number in formats] or [0] * len(tables)
-    return [TablePull(*one) for one in zip(tables, keys, flags, known, strict=True)]
-
-
-def _who(header: ps_pb2.PushRequest.Header) -> str:
-    return f"push of worker {header.caller.worker}, step {header.step}"
-
-
-def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int) -> PushedUpdate:
+    reader: _native.PlaneReader, header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec
+) -> _native.PlanePush:
     """The push of a request; UsageError that names the worker, the table and the step if it does not fit the job."""
-    who = _who(header)
-    if header.is_pass and (tensors or header.tables or header.dense_lrs or job.mode != "sync"):
-        raise UsageError(f"{who}: a push that is a pass belongs to a synchronous step, and has no gradients")
-    rest = list(tensors)
-    tables = []
-    for entry in header.tables:
-        spec = table_spec(job, entry.table, who)
-        where = f"{who}, table {spec.name!r}"
-        num_needed = 2 + entry.has_counts + 2 * entry.has_clicks
-        if len(rest) < num_needed:
-            raise UsageError(f"{where}: {num_needed} tensors are needed, {len(rest)} are left")
-        part, rest = rest[:num_needed], rest[num_needed:]
-        keys = read_keys(part[0], where)
-        grads = read_rows(part[1], entry.format, (len(keys), spec.width), f"{where}, gradients")
-        check_format(entry.row_format, where)
-        counts = _read(part[2], np.uint32, (len(keys),), f"{where}, counts") if entry.has_counts else None
-        shows, clicks = (
-            (read_floats(tensor, (len(keys),), f"{where}, clicks") for tensor in part[-2:])
-            if entry.has_clicks
-            else (None, None)
-        )
-        tables.append(TableUpdate(entry.table, _lr(entry.lr, where), keys, grads, counts, shows, clicks))
-    dense: dict[int, NDArray[np.float32]] = {}
-    if header.dense_lrs:
-        groups = list(header.dense_groups) or list(range(len(job.dense.groups)))
-        if header.dense:
-            rest = list(decoded_dense(header.dense, rest, [job.dense.size(server, group) for group in groups], who))
-        dense = dict(zip(groups, read_dense(rest, job, server, who, groups), strict=True))
-        if len(header.dense_lrs) != len(dense):
-            raise UsageError(f"{who}: {len(header.dense_lrs)} learning rates for {len(dense)} dense groups")
-    elif rest:
-        raise UsageError(f"{who}: {len(rest)} tensors belong to nothing")
-    lrs = {group: _lr(lr, who) for group, lr in zip(dense, header.dense_lrs, strict=True)}
-    if header.absent and (max(header.absent) >= len(job.dense.shapes) or not dense):
-        raise UsageError(f"{who}: parameter {max(header.absent)} is absent; the job has {len(job.dense.shapes)}")
+    found = reader.read_push(header.SerializeToString(), tensors)
+    if isinstance(found, _native.PlaneRefusal):
+        raise _refused(found, job, f"push of worker {header.caller.worker}, step {header.step}")
+    presence.reserve(found.decoded_bytes)
+    return found
+
+
+def read_pull(
+    reader: _native.PlaneReader, header: ps_pb2.PullRequest.Header, tensors: Tensors, job: JobSpec
+) -> list[TablePull]:
+    """The keys whose rows a request wants; UsageError if it does not fit the job."""
+    found = reader.read_pull(header.SerializeToString(), tensors)
+    if isinstance(found, _native.PlaneRefusal):
+        raise _refused(found, job, f"pull of worker {header.caller.worker}")
+    return [TablePull(*one) for one in found]
+
+
+def update_of(header: ps_pb2.PushRequest.Header, push: _native.PlanePush, record: Part | None = None) -> PushedUpdate:
+    """A push that was read, with what its header says of it; `record`: what a journal keeps of it."""
     return PushedUpdate(
         header.caller.worker,
         header.step,
-        tuple(tables),
-        dense,
-        lrs,
+        push,
         header.sequence,
         header.steps,
         header.position,
-        is_pass=header.is_pass,
-        is_traced=header.caller.is_traced,
-        absent=tuple(header.absent),
+        record,
+        header.is_pass,
+        header.caller.is_traced,
     )
+
+
+def _refused(why: _native.PlaneRefusal, job: JobSpec, who: str) -> UsageError:
+    """Why a request was refused, and what fits; csrc/plane/reader.cc has found it."""
+    given, wanted, num_groups = why.given, why.wanted, len(job.dense.groups)
+    where = f"{who}, table {job.tables[why.place].name!r}" if 0 <= why.place < len(job.tables) else who
+    group = f"{who}, dense group {why.place}"
+    match why.what:
+        case "delta":
+            takes = "differences" if job.mode == "geo" else "gradients"
+            return UsageError(f"a job in {job.mode} mode takes {takes} only")
+        case "pass":
+            return UsageError(f"{who}: a push that is a pass belongs to a synchronous step, and has no gradients")
+        case "table":
+            names = ", ".join(repr(table.name) for table in job.tables) or "none"
+            return UsageError(f"{who}: there is no table {given}; the job declared {names}")
+        case "tensors":
+            return UsageError(f"{where}: {wanted} tensors are needed, {given} are left")
+        case "keys":
+            return UsageError(f"{where}, keys: {given} bytes do not hold whole values of int64")
+        case "gradients":
+            size = f"{wanted} x {why.width}"
+            return UsageError(f"{where}, gradients: {given} bytes do not hold {size} values of {FORMATS[why.format]}")
+        case "counts" | "clicks":
+            kind = "uint32" if why.what == "counts" else "float32"
+            return UsageError(f"{where}, {why.what}: {given} bytes do not hold {wanted} values of {kind}")
+        case "format":
+            return UsageError(f"{where}: there is no format {given}; there are 0 to {wanted - 1}")
+        case "rate":
+            return UsageError(f"{where}: the learning rate must be a number >= 0, got {why.rate}")
+        case "groups":
+            return UsageError(f"{who}: dense groups with {given}, but the job has {num_groups}, to be named in order")
+        case "forms" | "learning rates":
+            return UsageError(f"{who}: {given} {why.what} for {wanted} dense groups")
+        case "dense tensors":
+            return UsageError(f"{who}: {given} dense tensors, but the dense groups that are pushed have {wanted}")
+        case "dense":
+            return UsageError(f"{group}: {given} bytes do not hold {wanted} values of {FORMATS[why.format]}")
+        case "places":
+            return UsageError(f"{group}: {given} bytes are not places of int32 that ascend and stay below {wanted}")
+        case "rest":
+            return UsageError(f"{who}: {given} tensors belong to nothing")
+        case "absent":
+            return UsageError(f"{who}: parameter {given} is absent; the job has {wanted}")
+        case "pulls":
+            return UsageError(f"{who}: {given} tensors, too few for rows of {wanted} tables")
+        case "tensors of keys" | "flags of reading" | "formats of rows":
+            return UsageError(f"{who}: {given} {why.what} for {wanted} tables")
+        case "answer":
+            return UsageError(f"{who}: its rows take {given >> 20} MiB, an answer {wanted >> 20}; use smaller batches")
+        case _:
+            return UsageError(f"{who}: a field of its header is of another type than in proto/ps.proto")
 
 
 def read_assigned(header: ps_pb2.AssignRequest.Header, tensors: Tensors, job: JobSpec) -> AssignedRows:
@@ -282,7 +248,7 @@ def read_assigned(header: ps_pb2.AssignRequest.Header, tensors: Tensors, job: Jo
 
 
 def refuse_nonfinite(update: PushedUpdate, job: JobSpec) -> None:
-    """UsageError if a gradient is a NaN or an Inf."""
+    """UsageError that names the place if a gradient is a NaN or an Inf."""
     who = f"worker {update.worker}, step {update.step}"
     for part in update.tables:
         if not _native.all_finite(part.grads):
@@ -297,7 +263,7 @@ def refuse_nonfinite(update: PushedUpdate, job: JobSpec) -> None:
                 raise UsageError(
                     f"table {job.tables[part.table].name!r}: shows or clicks of {who} hold a NaN or an Inf"
                 )
-    for group, grads in update.dense.items():
+    for group, _, grads in update.dense:
         if not _native.all_finite(grads):
             raise UsageError(
                 f"dense parameters, group {group}: the gradients of {who} hold a NaN or an Inf; nothing was applied. "
@@ -323,25 +289,14 @@ def read_floats(tensor: Tensor, shape: tuple[int, ...], where: str) -> NDArray[n
     return _read(tensor, np.float32, shape, where)
 
 
-def read_rows(tensor: Tensor, number: int, shape: tuple[int, int], where: str) -> NDArray[np.float32]:
-    """Gradients of rows as they travel, in any format."""
-    return decoded_rows(tensor, number, shape, where) if number else read_floats(tensor, shape, where)
-
-
-def read_dense(
-    tensors: Sequence[Tensor], job: JobSpec, server: int, who: str, groups: Sequence[int] | None = None
-) -> tuple[NDArray[np.float32], ...]:
-    """One array for each of some dense groups of this server, or for all."""
+def read_dense(tensors: Sequence[Tensor], job: JobSpec, server: int, who: str) -> tuple[NDArray[np.float32], ...]:
+    """One array for each dense group of this server."""
     num_groups = len(job.dense.groups)
-    if groups is None:
-        groups = range(num_groups)
-    if any(group >= num_groups for group in groups) or sorted(set(groups)) != list(groups):
-        raise UsageError(f"{who}: dense groups {list(groups)[:9]}, but the job has {num_groups}, to be named in order")
-    if len(tensors) != len(groups):
-        raise UsageError(f"{who}: {len(tensors)} dense tensors, but the job has {len(groups)} dense groups")
+    if len(tensors) != num_groups:
+        raise UsageError(f"{who}: {len(tensors)} dense tensors, but the job has {num_groups} dense groups")
     return tuple(
         read_floats(tensor, (job.dense.size(server, group),), f"{who}, dense group {group}")
-        for group, tensor in zip(groups, tensors, strict=True)
+        for group, tensor in enumerate(tensors)
     )
 
 
@@ -368,9 +323,3 @@ def _read(tensor: Tensor, dtype: type[Number], shape: tuple[int, ...], where: st
         size = tensor.nbytes if isinstance(tensor, np.ndarray) else len(tensor)
         wanted = " x ".join(str(n) for n in shape if n >= 0) or "whole"
         raise UsageError(f"{where}: {size} bytes do not hold {wanted} values of {np.dtype(dtype).name}") from None
-
-
-def _lr(lr: float, where: str) -> float:
-    if not 0 <= lr < float("inf"):
-        raise UsageError(f"{where}: the learning rate must be a number >= 0, got {lr}")
-    return lr

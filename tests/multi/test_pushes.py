@@ -53,7 +53,7 @@ Form: Any = ps_pb2.PushRequest.Dense
 
 
 def ramp(*shape: int) -> NDArray[np.float32]:
-    return (np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 2) / 7
+    return ((np.arange(np.prod(shape)).reshape(shape) - 2) / 7).astype(np.float32)
 
 
 @dataclass

@@ -149,3 +149,22 @@ def test_rates_that_differ_by_rounding_are_one() -> None:
     holdings = make()
     apply(holdings, [update(worker, of_table(0, lr=0.1 * (1 + worker * 1e-9)), dense={}) for worker in range(2)])
     np.testing.assert_allclose(holdings.pull(0, KEYS), -0.1 * ONES)
+
+
+@pytest.mark.parametrize(("nonfinite", "factor"), [("error", 1.0), ("error", 0.25), ("skip", 0.5)])
+def test_dense_groups_that_are_elsewhere_are_trained_alike(nonfinite: str, factor: float) -> None:
+    step = [GOOD, update(1, of_table(0), dense={0: NAN if nonfinite == "skip" else 3 * DENSE, 1: DENSE})]
+    found = []
+    for device in ("cpu", "cpu:0"):
+        holdings = Holdings(job(nonfinite), 0, device)
+        holdings.start([0 * DENSE, 0 * DENSE])
+        holdings.check(step)
+        skipped = holdings.apply_mean(step, 1, factor=factor)
+        found.append([skipped, *holdings.read_dense(), holdings.pull(0, KEYS)])
+        assert (holdings.dense is None) == (device == "cpu:0")
+    assert found[0][0] == found[1][0] == (nonfinite == "skip")
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    np.testing.assert_array_equal(found[0][2], found[1][2])
+    np.testing.assert_array_equal(found[0][2], -factor * DENSE)
+    np.testing.assert_array_equal(found[0][3], -factor * ONES)
+    np.testing.assert_array_equal(found[0][3], found[1][3])

@@ -75,7 +75,8 @@ class Pushes:
         holdings = core.known(header.caller)
         check_members(header, holdings.job, is_durable=core.durability is not None)
         push = read_push(holdings.reader, header, tensors, holdings.job)
-        update = self._update(header, push, tensors)
+        record = None if core.durability is None else _recorded(header, tensors)
+        update = update_of(header, push, record)
         if not holdings.is_finite(update):
             refuse_nonfinite(update, holdings.job)
         num_dropped = core.state.rounds.num_dropped
@@ -112,7 +113,8 @@ class Pushes:
         is_sync = holdings.job.mode == "sync"
         if is_sync:
             call.keep()  # it stays until the step is complete, and its worker may be answered before
-        update = self._update(header, call.push, call.tensors)
+        record = None if core.durability is None else _recorded(header, call.tensors)
+        update = update_of(header, call.push, record)
         if not holdings.is_finite(update):
             return None
         num_dropped = core.state.rounds.num_dropped
@@ -176,10 +178,6 @@ class Pushes:
                 rounds.advance()
                 core.tell()
             return skipped
-
-    def _update(self, header: ps_pb2.PushRequest.Header, push: _native.PlanePush, tensors: Tensors) -> PushedUpdate:
-        is_durable = self._core.durability is not None
-        return update_of(header, push, _recorded(header, tensors) if is_durable else None)
 
     def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken | None:
         """Collect or apply a push, unless it was taken before, and count it; None if it must wait for a cut."""

@@ -107,7 +107,7 @@ class PushedUpdate:
     @property
     def has_gradients(self) -> bool:
         """Whether it is about any table or dense group."""
-        return bool(self.groups or self.keys)
+        return bool(self.num_rows or self.groups or self.keys)
 
     @property
     def num_rows(self) -> int:

@@ -180,7 +180,7 @@ fuzz: setup  ## Nonsense for FUZZ_S seconds (60), then FUZZ_MESSAGES mutated mes
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_checkpoints.py
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_text.py
 
-chaos: setup  ## Kill, tear and lose in 180 seeded runs of a job; none may come out differently (30 minutes)
+chaos: setup  ## Kill, tear and lose in 220 seeded runs of jobs; none may come out differently (40 minutes)
 	PYTHONPATH=tests $(BIN)/python tests/chaos/sweep.py $(CHAOS)
 
 fuzz-journals: setup  ## Damage 1,000 journals, and recover a server from each

@@ -101,10 +101,11 @@ class ChangedTensors:
 
     def __init__(self, kept: KeptTensors) -> None:
         self._homes: list[tuple[str, nn.Module, str, torch.Tensor]] = []
-        for spec, tensor in kept.declared if kept.model is not None else ():
+        for spec, tensor in kept.declared:
             owner, _, own = spec.name.rpartition(".")
             with contextlib.suppress(AttributeError):  # a parameter that only an optimizer has
-                self._homes.append((spec.name, kept.model.get_submodule(owner), own, tensor))
+                if kept.model is not None:
+                    self._homes.append((spec.name, kept.model.get_submodule(owner), own, tensor))
         self._first = {name: (tensor, tensor._version) for name, tensor in self._present()}
         self._large: dict[str, list[tuple[int, int]]] = {}
 
@@ -125,7 +126,7 @@ class ChangedTensors:
             if tensor is first and tensor._version == version:
                 continue
             if tensor.numel() * tensor.element_size() <= MAX_BYTES:
-                found[name] = base64.b64encode(_bytes(tensor)).decode()
+                found[name] = base64.b64encode(_bytes(tensor).tobytes()).decode()
             else:
                 self._note(name, (id(tensor), tensor._version))
         return found

@@ -23,13 +23,14 @@ from typing import Any
 from chaos import din
 from chaos.runs import Outcome
 from chaos.state import digest_of
+from fleet import checkpoint
 from support.jobs import Result, RunningJob
 
 SCRIPT = Path(din.__file__)
 LIMIT_S = 240.0
 POLL_S = 0.002
 # The longest pause behind the start of processes, behind the beginning of a save, and behind the last validation.
-START_S, SAVE_S, END_S = 4.0, 0.05, 0.15
+START_S, SAVE_S, END_S = 1.5, 0.05, 0.15
 ENVIRON = {"OMP_NUM_THREADS": "1"}
 BACK = re.compile(r"((?:server|worker) \d) back after ([\d.]+ s(?:(?:,| and) [\d.]+ s)*)")
 MOMENTS = ("start", "step", "save", "stop", "end")
@@ -118,7 +119,7 @@ def _start(folder: Path) -> RunningJob:
     shutil.rmtree(folder, ignore_errors=True)
     din.write_shop(folder / "data")
     arguments = ["--server_num", 2, "--worker_num", 2, "--durable", "kept", SCRIPT, "data", "."]
-    return RunningJob(arguments, folder, ENVIRON)
+    return RunningJob(arguments, folder, ENVIRON, warm=True)
 
 
 def _strike(job: RunningJob, folder: Path, blow: Blow) -> None:
@@ -126,18 +127,18 @@ def _strike(job: RunningJob, folder: Path, blow: Blow) -> None:
         return
     dead = 0
     for victim in blow.victims:
-        pid = _children(job.pid).get(victim, 0)
+        pid = _children(job).get(victim, 0)
         dead = dead or pid
         _kill(pid)
     first = blow.victims[0]
-    if blow.is_repeated and dead and _wait(lambda: _children(job.pid).get(first, dead) != dead, job):
+    if blow.is_repeated and dead and _wait(lambda: _children(job).get(first, dead) != dead, job):
         time.sleep(blow.far)  # its next life is starting, or has joined again
-        _kill(_children(job.pid).get(first, 0))
+        _kill(_children(job).get(first, 0))
 
 
 def _comes(job: RunningJob, folder: Path, blow: Blow) -> bool:
     """Wait for the moment, and for `far` of the way to the next; False if the job has ended."""
-    if not _wait(lambda: len(_children(job.pid)) == 4, job):
+    if not _wait(lambda: len(_children(job)) == 4, job):
         return False
     if blow.moment == "start":
         time.sleep(blow.far * START_S)
@@ -170,17 +171,14 @@ def _measured(folder: Path) -> int:
     return max(map(int, steps), default=0) // din.MEASURE_EVERY
 
 
-def _children(launcher: int) -> dict[tuple[str, int], int]:
-    """Process ids of the servers and workers of a fleetrun."""
+def _children(job: RunningJob) -> dict[tuple[str, int], int]:
+    """Process ids of the servers and workers of a fleetrun: its children, by the names in its log."""
+    own = {pid for path in Path("/proc", str(job.pid), "task").glob("*/children") for pid in path.read_text().split()}
     found = {}
-    for path in Path("/proc", str(launcher), "task").glob("*/children"):
-        for pid in path.read_text().split():
-            with contextlib.suppress(OSError):
-                text = Path("/proc", pid, "environ").read_bytes().decode(errors="replace")
-                variables = dict(one.partition("=")[::2] for one in text.split("\0"))
-                for role, name in (("server", "PADDLE_PSERVER_ID"), ("worker", "PADDLE_TRAINER_ID")):
-                    if name in variables:
-                        found[role, int(variables[name])] = int(pid)
+    for path in (job.cwd / "log" / "observe").glob("*log.*.*.json"):
+        name, index, pid, _ = path.name.split(".")
+        if pid in own:
+            found[name.removesuffix("log"), int(index)] = int(pid)
     return found
 
 
@@ -197,9 +195,7 @@ def _judge(outcome: Outcome, result: Result, folder: Path, expected: Expected) -
         outcome.counts["came too late"] = 1
     outcome.recoveries = [
         {"process": process, "back_s": float(text), "step_s": None}
-        for process, times in re.findall(
-            r"((?:server|worker) \d) back after ([\d.]+ s(?:(?:,| and) [\d.]+ s)*)", result.err
-        )
+        for process, times in BACK.findall(result.err)
         for text in re.findall(r"[\d.]+", times)
     ]
     if result.code != 0:
@@ -223,4 +219,4 @@ def _found(folder: Path) -> list[Any]:
 
 def _last(folder: Path) -> Path:
     """The newest checkpoint."""
-    return max((folder / "checkpoints").glob("step-*"))
+    return checkpoint.find(folder / "checkpoints" / f"step-{_found(folder)[0]['steps'][0]:08}")

@@ -8,7 +8,7 @@
 In sync mode the final tables are compared, bit for bit, with those of a run that nothing happened to. In every mode
 each push that was acknowledged is counted against those that servers applied, and each sample must have counted once
 in each epoch. Processes are forked with their imports behind them (`support.warm`), also those that are started again;
-what kills them is real. In `outside` processes are started as a user's are, and kill -9 comes from here.
+what kills them is real: fleetrun itself, or in `outside` kill -9 from here.
 """
 
 from __future__ import annotations

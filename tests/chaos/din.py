@@ -62,7 +62,8 @@ class Attention(nn.Module):
     def forward(self, item: torch.Tensor, history: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         item = item.unsqueeze(1).expand_as(history)
         weights = self.score(torch.cat([item, history, item - history, item * history], dim=2)).squeeze(2)
-        return ((weights * mask).unsqueeze(2) * history).sum(dim=1)
+        interest: torch.Tensor = ((weights * mask).unsqueeze(2) * history).sum(dim=1)
+        return interest
 
 
 class Din(nn.Module):
@@ -143,13 +144,14 @@ def measured(model: nn.Module, batch: fleet.data.Batch) -> tuple[torch.Tensor, t
     return model(batch), batch.label
 
 
-def main(data: str, out: str) -> int:
+def main(data: str, out: str) -> None:
     strategy = fleet.DistributedStrategy()
     strategy.a_sync = False
     strategy.clip_norm = 1.0
     fleet.init(strategy=strategy)
     if fleet.is_server():
-        return fleet.run_server()
+        fleet.run_server()
+        return
     torch.manual_seed(0)
     net = Din()
     model = fleet.distributed_model(net)
@@ -211,8 +213,7 @@ def main(data: str, out: str) -> int:
     }
     Path(out, f"found-{fleet.worker_index()}.json").write_text(json.dumps(found))
     fleet.stop_worker()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main(*sys.argv[1:])

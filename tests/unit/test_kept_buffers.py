@@ -87,7 +87,8 @@ def test_what_a_script_changes_goes_with_pushes_if_it_is_small(caplog: pytest.Lo
     assert len(caplog.messages) == 1
     assert "'large' is changed by the script and takes more than 3072 bytes" in caplog.text
     ChangedTensors(keep(again.named_buffers(), 1, again)).restore(json.loads(json.dumps(stored)))
-    assert (int(again.steps), again.seen.tolist(), again.get_buffer("large").sum()) == (3, [1.75, 1.75], 0)
+    assert (int(again.steps), again.seen.tolist()) == (3, [1.75, 1.75])
+    assert not again.get_buffer("large").any()
 
 
 def test_another_form_is_an_error(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fleet import checkpoint
-from fleet.checkpoint.whole import read_kept
+from fleet.checkpoint.state.whole import read_kept
 
 
 def digest_of(folder: Path) -> str:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fleet import _native
 from fleet.ps import meters
 from fleet.ps.aside import used_here
-from fleet.ps.row_rules import ROW_RULES
+from fleet.ps.rule_table import TensorRule
 from fleet.ps.slot_sets import FULL, TAKEN, Plan, SlotSets, kinds_of
 from fleet.ps.spec import TableSpec
 from fleet.ps.staging import download, host_buffer, upload, wait_for
@@ -71,7 +71,7 @@ class HotRows:
         self._spec, self._table, self._device = spec, table, device
         self._writer = writer
         self._writing: Future[None] | None = None
-        self._rule = ROW_RULES[spec.rule.name](dict(spec.rule.args))
+        self._rule = TensorRule(spec.rule.name, dict(spec.rule.args))
         self._sets = SlotSets(num_rows, device)
         self._records = self._room(self._sets.num_slots)
         self._lock = threading.Lock()  # around whatever takes `_records`, which grows in the thread aside
@@ -160,7 +160,7 @@ class HotRows:
             own = records.index_select(0, slots)
             before = own.clone() if skips else None
             values, width = self._floats(own), self._spec.width
-            self._rule.apply(values, own[:, width:-3].view(torch.float32), grads, lr)
+            self._rule.apply_to_rows(values, own[:, width:-3].view(torch.float32), grads, lr)
             if self._spec.bounds is not None:
                 values.clamp_(*self._spec.bounds)
             _mark(own[:, -3:], times, now)

@@ -11,7 +11,6 @@ import pytest
 from fleet.errors import UsageError
 from fleet.ps.dense import DenseGroup, HostGroup, dense_group
 from fleet.ps.dense_cuda import DeviceGroup
-from fleet.ps.tensor_rules import TENSOR_RULES
 from support.dense_rules import SIZE, STEPS, VARIANTS, assert_same, gradients, train, values
 
 Make = Callable[[str, Mapping[str, float], int], DenseGroup]
@@ -23,21 +22,6 @@ def host_group(rule: str, args: Mapping[str, float], size: int) -> DenseGroup:
 
 def device_group(rule: str, args: Mapping[str, float], size: int) -> DeviceGroup:
     return DeviceGroup(rule, args, [size], "cpu")
-
-
-def test_every_rule_is_here() -> None:
-    assert {name for name, _ in VARIANTS} == set(TENSOR_RULES)
-
-
-@pytest.mark.parametrize(("rule", "args"), VARIANTS, ids=str)
-def test_as_the_native_rule(rule: str, args: dict[str, float]) -> None:
-    host, device = host_group(rule, args, SIZE), DeviceGroup(rule, args, [SIZE], "cpu")
-    assert_same(device, host)
-    for group in (host, device):
-        group.start(values())
-        train(group, 0, STEPS)
-    assert_same(device, host)
-    assert not np.allclose(host.read(), values())
 
 
 @pytest.mark.parametrize(("rule", "args"), VARIANTS, ids=str)

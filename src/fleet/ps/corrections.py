@@ -13,7 +13,7 @@ Number = float | torch.Tensor
 class Corrections:
     """1 / (1 - beta^t), or with `is_root` the root of that, for t = 1, 2, ...; 1 once float32 cannot tell.
 
-    The table ends at its largest size, as for a beta within 2e-5 of 1; from there on the last bit of a double may differ.
+    The table ends at its largest size, as for a beta within 2e-5 of 1; past that the last bit of a double may differ.
     """
 
     def __init__(self, beta: float, *, is_root: bool) -> None:

@@ -48,7 +48,9 @@ class Step(NamedTuple):
     def before(self) -> Number:
         """The scalar as it is, in double."""
         assert self.scalar is not None
-        return self.scalar.double() if isinstance(self.scalar, Tensor) else float(self.scalar[0])
+        if isinstance(self.scalar, Tensor):
+            return self.scalar.to(torch.float64, copy=True)
+        return float(self.scalar[0])
 
     def count(self) -> Number:
         """How many updates there were with this one, which is counted."""
@@ -99,7 +101,7 @@ def momentum(s: Step) -> None:
         begun = s.before()
         s.scalar[...] = 1.0
         if isinstance(begun, Tensor):
-            share = s.plain(torch.where(begun == 0, 1.0, share))
+            share = s.plain(torch.where(begun == 0, torch.ones_like(begun), share))
         elif begun == 0:
             share = 1.0
     g = s.gradient()

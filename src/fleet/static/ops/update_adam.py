@@ -1,4 +1,4 @@
-"""Adam and AdamW: one call of torch, or, where `Step` counts for each row, which torch does not know, the rule's formula.
+"""Adam and AdamW: one call of torch, or the formula of servers where `Step` counts for each row, unknown to torch.
 
 `Step` counts updates exactly, in float32, so that the bias corrections of means that began at 0 never drift.
 """

@@ -32,7 +32,7 @@ _START = {"initial_accumulator_value": 0.0}
 
 
 def by_rule(op: Operator, lowering: Lowering, rule: str, attrs: Mapping[str, Any]) -> Rule:
-    """The update of an operator by a rule of the table; the slots of its state are in the order of the rule's arrays."""
+    """The update of an operator by a rule of the table, whose arrays its slots have in their order."""
     own = TensorRule(rule, {_CONSTANTS.get(attr, attr): float(op.attr(attr)) for attr in attrs})
     axis, has_step = int(is_sparse(op, lowering)), bool(STEP in op.inputs)
     column = (-1, *[1] * (len(lowering.shape(op.input("Param")[0])) - 1))

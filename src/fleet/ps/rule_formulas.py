@@ -7,7 +7,7 @@ division by a number (which torch turns into a product). So the bits are the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -24,7 +24,8 @@ TINY = float(np.finfo(np.float32).tiny)
 LARGEST = float(np.finfo(np.float32).max)
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True)
+class Step:
     """One update in place. The gradients stay as they are.
 
     Norms are taken over the dimensions from `axis` on: 0 measures everything, 1 each row by itself.
@@ -54,8 +55,9 @@ class Step(NamedTuple):
 
     def count(self) -> Number:
         """How many updates there were with this one, which is counted."""
-        assert self.scalar is not None
-        self.scalar[...] += 1.0
+        scalar = self.scalar
+        assert scalar is not None
+        scalar += 1.0  # in place
         return self.before()
 
     def plain(self, number: Number) -> Number:
@@ -127,7 +129,7 @@ def adam(s: Step) -> None:
     means.add_((g - means).mul_(1 - beta1))
     squares.mul_(beta2).add_((g * (1 - beta2)).mul_(g))
     if largest:
-        squares = largest[0].copy_(torch.maximum(largest[0], squares))
+        squares = torch.maximum(largest[0], squares, out=largest[0])
     root = _root(squares).mul_(s.plain(s.corrections["beta2"].at(count))).add_(s.args["eps"])
     if s.args["decoupled_weight_decay"] and decay:
         s.values.mul_(s.plain(1 - s.lr * decay))
@@ -139,7 +141,7 @@ def adamax(s: Step) -> None:
     count, beta1 = s.count(), s.args["beta1"]
     g = s.gradient()
     means.mul_(beta1).add_(g * (1 - beta1))
-    sizes.copy_(torch.maximum(sizes * s.args["beta2"], g.abs().add_(s.args["eps"])))
+    torch.maximum(sizes.mul_(s.args["beta2"]), g.abs().add_(s.args["eps"]), out=sizes)
     s.values.sub_((means * s.plain(s.lr * s.corrections["beta1"].at(count))).div_(sizes))
 
 
@@ -167,7 +169,7 @@ def ftrl(s: Step) -> None:
     power, is_moving = -s.args["lr_power"], s.lr >= TINY
     if is_moving is False:
         return
-    inverse = torch.where(is_moving, s.lr, 1.0).double().reciprocal() if isinstance(s.lr, Tensor) else 1 / s.lr
+    inverse = torch.where(s.lr >= TINY, s.lr, 1.0).double().reciprocal() if isinstance(s.lr, Tensor) else 1 / s.lr
     g = s.gradient()
     after = n + g * g
     if power == 0.5:

@@ -34,15 +34,17 @@ _START = {"initial_accumulator_value": 0.0}
 def by_rule(op: Operator, lowering: Lowering, rule: str, attrs: Mapping[str, Any]) -> Rule:
     """The update of an operator by a rule of the table, whose arrays its slots have in their order."""
     own = TensorRule(rule, {_CONSTANTS.get(attr, attr): float(op.attr(attr)) for attr in attrs})
-    axis, has_step = int(is_sparse(op, lowering)), bool(STEP in op.inputs)
+    axis, has_step = int(is_sparse(op, lowering)), STEP in op.inputs
     column = (-1, *[1] * (len(lowering.shape(op.input("Param")[0])) - 1))
     is_by_row = has_step and counts_rows(op, lowering)
     is_on_cpu = lowering.device.type == "cpu"
 
     def update(param: Tensor, grad: Tensor, rate: Rate, *state: Tensor) -> None:
-        arrays, count = (state[:-1], state[-1]) if has_step else (state, None)
-        if count is not None:
-            count = count.view(column) if is_by_row else count.numpy() if is_on_cpu else count
+        if not has_step:
+            own.apply(param, state, None, grad, rate, axis)
+            return
+        *arrays, step = state
+        count = step.view(column) if is_by_row else step.numpy() if is_on_cpu else step
         own.apply(param, arrays, count, grad, rate, axis)
 
     return update

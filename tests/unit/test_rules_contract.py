@@ -7,6 +7,7 @@ tests/gpu/test_rules_gpu.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from support.rule_homes import (
     training,
 )
 
+PAGE = Path(__file__).parents[2] / "docs" / "parameter_server.md"
 NATIVE_ONLY = {"adagrad_row"}
 ROW_VARIANTS: list[tuple[str, dict[str, float]]] = [
     ("adagrad_row", {}),
@@ -97,6 +99,20 @@ def test_every_rule_is_in_the_table_and_tried() -> None:
     assert {rule for rule, _ in VARIANTS} == set(RULES) - NATIVE_ONLY
     assert {rule for rule, row in RULES.items() if row.formula is None} == NATIVE_ONLY
     assert {rule for rule, row in RULES.items() if row.bound} == {"ftrl", "lamb", "lars"}
+
+
+def test_the_page_has_the_table() -> None:
+    """What a rule keeps, and where else than in host memory it runs."""
+    lines = []
+    for name, row in RULES.items():
+        parts = [(f"{part.name} (D)", part.goes_with) for part in row.arrays]
+        parts += [(f"{part.name} (1)", part.goes_with) for part in row.scalars]
+        beside = (
+            ", ".join(f"{what} with `{goes_with}`" if goes_with else what for what, goes_with in parts) or "nothing"
+        )
+        where = "neither" if row.formula is None else "the second" if row.bound else "both"
+        lines.append(f"| `{name}` | {beside} | {where} |\n")
+    assert "|---|---|---|\n" + "".join(lines) + "\n" in PAGE.read_text(), "".join(lines)
 
 
 @pytest.mark.parametrize("rule", RULES)

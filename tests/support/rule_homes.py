@@ -13,7 +13,7 @@ from fleet import _native
 from fleet.ps.dense import dense_group
 from fleet.ps.dense_cuda import DeviceGroup
 from fleet.ps.rule_formulas import Args
-from fleet.ps.rule_table import RULES, Part, TensorRule
+from fleet.ps.rule_table import RULES, KeptPart, TensorRule
 from support.dense_rules import Floats
 
 STEPS = 60
@@ -50,7 +50,7 @@ def training(num_rows: int, width: int) -> Training:
     return Training(start, steps)
 
 
-def kept(parts: tuple[Part, ...], constants: Args) -> list[float]:
+def kept(parts: tuple[KeptPart, ...], constants: Args) -> list[float]:
     """First values of what is kept, as the table has it."""
     return [
         constants[part.first] if part.first else 0.0

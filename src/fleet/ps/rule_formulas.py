@@ -25,7 +25,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
-class Step:
+class RuleStep:
     """One update in place. The gradients stay as they are.
 
     Norms are taken over the dimensions from `axis` on: 0 measures everything, 1 each row by itself.
@@ -84,19 +84,19 @@ def _root(tensor: Tensor) -> Tensor:
     return tensor.sqrt()
 
 
-def add(s: Step) -> None:
+def add(s: RuleStep) -> None:
     s.values.add_(s.grads)
 
 
-def average(s: Step) -> None:
+def average(s: RuleStep) -> None:
     s.values.copy_(s.grads if s.lr == 1 else s.values + (s.grads - s.values) * s.lr)
 
 
-def sgd(s: Step) -> None:
+def sgd(s: RuleStep) -> None:
     s.values.sub_(s.gradient() * s.plain(s.lr))
 
 
-def momentum(s: Step) -> None:
+def momentum(s: RuleStep) -> None:
     (buffer,) = s.arrays
     share: Number = 1 - s.args["dampening"]
     if s.scalar is not None:  # the first gradient enters undamped
@@ -111,7 +111,7 @@ def momentum(s: Step) -> None:
     s.values.sub_((g + buffer * s.args["momentum"] if s.args["nesterov"] else buffer) * s.plain(s.lr))
 
 
-def adagrad(s: Step) -> None:
+def adagrad(s: RuleStep) -> None:
     (sums,) = s.arrays
     lr = s.lr
     if s.scalar is not None:
@@ -122,7 +122,7 @@ def adagrad(s: Step) -> None:
     s.values.sub_((g * s.plain(lr)).div_(_root(sums).add_(s.args["eps"])))
 
 
-def adam(s: Step) -> None:
+def adam(s: RuleStep) -> None:
     means, squares, *largest = s.arrays
     count, beta1, beta2, decay = s.count(), s.args["beta1"], s.args["beta2"], s.args["weight_decay"]
     g = s.gradient()
@@ -136,7 +136,7 @@ def adam(s: Step) -> None:
     s.values.sub_((means * s.plain(s.lr * s.corrections["beta1"].at(count))).div_(root))
 
 
-def adamax(s: Step) -> None:
+def adamax(s: RuleStep) -> None:
     means, sizes = s.arrays
     count, beta1 = s.count(), s.args["beta1"]
     g = s.gradient()
@@ -145,7 +145,7 @@ def adamax(s: Step) -> None:
     s.values.sub_((means * s.plain(s.lr * s.corrections["beta1"].at(count))).div_(sizes))
 
 
-def rmsprop(s: Step) -> None:
+def rmsprop(s: RuleStep) -> None:
     squares, *more = s.arrays
     alpha, lr = s.args.get("alpha", s.args.get("decay", 0.0)), s.plain(s.lr)
     g = s.gradient()
@@ -162,7 +162,7 @@ def rmsprop(s: Step) -> None:
         s.values.sub_((g * lr).div_(root))
 
 
-def ftrl(s: Step) -> None:
+def ftrl(s: RuleStep) -> None:
     """At a rate of 0, by which it would divide, nothing changes."""
     z, n = s.arrays
     l1, l2 = (float(np.float32(s.args[name])) for name in ("l1", "l2"))
@@ -185,7 +185,7 @@ def ftrl(s: Step) -> None:
         one.copy_(torch.where(is_moving, new, one) if isinstance(is_moving, Tensor) else new)
 
 
-def lars(s: Step) -> None:
+def lars(s: RuleStep) -> None:
     (velocity,) = s.arrays
     momentum = s.args["momentum"]
     weights, size = s.norm(s.values), s.norm(s.grads)
@@ -195,7 +195,7 @@ def lars(s: Step) -> None:
     s.values.sub_(step.add_(velocity * momentum) if s.args["nesterov"] else velocity)
 
 
-def lamb(s: Step) -> None:
+def lamb(s: RuleStep) -> None:
     means, squares = s.arrays
     count, beta1, beta2 = s.count(), s.args["beta1"], s.args["beta2"]
     g = -s.grads if s.args["maximize"] else s.grads

@@ -16,10 +16,10 @@ import torch
 
 from fleet.ps import rule_formulas as formulas
 from fleet.ps.corrections import Corrections, Number
-from fleet.ps.rule_formulas import Args, Scalar, Step
+from fleet.ps.rule_formulas import Args, Scalar, RuleStep
 
 
-class Part(NamedTuple):
+class KeptPart(NamedTuple):
     """What a rule keeps beside the values: an array as long as they are, or one float."""
 
     name: str
@@ -30,15 +30,15 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
+class TableRow:
     """One row of the table."""
 
     constants: Args
     """With their defaults; what is NaN has to be given."""
-    arrays: tuple[Part, ...] = ()
-    scalars: tuple[Part, ...] = ()
+    arrays: tuple[KeptPart, ...] = ()
+    scalars: tuple[KeptPart, ...] = ()
     """They follow the arrays."""
-    formula: Callable[[Step], None] | None = None
+    formula: Callable[[RuleStep], None] | None = None
     """None where csrc/rule/ alone has the rule."""
     bound: float = 0.0
     """How far the formula may be from the native one, as a share of an array's largest element; 0: the same bits."""
@@ -56,29 +56,33 @@ _FTRL = {**_LR_ONLY, "l1": 0.0, "l2": 0.0, "lr_power": -0.5, "initial_accumulato
 _LAMB = {**_ADAMAX, "lr": 0.001, "eps": 1e-6, "weight_decay": 0.01}
 _LARS = {**_MOMENTUM, "lr": nan, "coeff": 0.001, "weight_decay": 0.0005, "eps": 0.0}
 
-_BUFFER, _MEANS, _SQUARES, _COUNT = Part("buffer"), Part("means"), Part("squares"), Part("count")
-_MOMENTS = (_MEANS, _SQUARES, Part("largest", goes_with="amsgrad"))
-_SUM, _SLOWED = Part("sum", first="initial_accumulator_value"), Part("count", goes_with="lr_decay")
-_MOVING = (_SQUARES, Part("buffer", goes_with="momentum"), Part("means", goes_with="centered"))
-_ZN = (Part("z"), Part("n", first="initial_accumulator_value"))
+_BUFFER, _MEANS, _SQUARES, _COUNT = KeptPart("buffer"), KeptPart("means"), KeptPart("squares"), KeptPart("count")
+_MOMENTS = (_MEANS, _SQUARES, KeptPart("largest", goes_with="amsgrad"))
+_SUM, _SLOWED = KeptPart("sum", first="initial_accumulator_value"), KeptPart("count", goes_with="lr_decay")
+_MOVING = (_SQUARES, KeptPart("buffer", goes_with="momentum"), KeptPart("means", goes_with="centered"))
+_ZN = (KeptPart("z"), KeptPart("n", first="initial_accumulator_value"))
 
-RULES: dict[str, Rule] = {
-    "adagrad": Rule(_ADAGRAD, (_SUM,), (_SLOWED,), formulas.adagrad),
-    "adagrad_row": Rule(_ADAGRAD, (), (_SUM, _SLOWED)),
-    "adam": Rule(_ADAM, _MOMENTS, (_COUNT,), formulas.adam),
-    "adamax": Rule(_ADAMAX, (_MEANS, Part("sizes")), (_COUNT,), formulas.adamax),
-    "adamw": Rule(_ADAMW, _MOMENTS, (_COUNT,), formulas.adam),
-    "average": Rule({"lr": 1.0}, (), (), formulas.average),
-    "decayed_adagrad": Rule(_DECAYED, (_SQUARES,), (), formulas.rmsprop),
-    "ftrl": Rule(_FTRL, _ZN, (), formulas.ftrl, bound=1e-6),  # the core has a power of its own; the root is to the bit
-    "lamb": Rule(_LAMB, (_MEANS, _SQUARES), (_COUNT,), formulas.lamb, bound=1e-6),  # norms are sums in another order
-    "lars": Rule(_LARS, (_BUFFER,), (), formulas.lars, bound=1e-6),  # as there
-    "momentum": Rule(
-        {**_MOMENTUM, "dampening": 0.0}, (_BUFFER,), (Part("begun", goes_with="dampening"),), formulas.momentum
+RULES: dict[str, TableRow] = {
+    "adagrad": TableRow(_ADAGRAD, (_SUM,), (_SLOWED,), formulas.adagrad),
+    "adagrad_row": TableRow(_ADAGRAD, (), (_SUM, _SLOWED)),
+    "adam": TableRow(_ADAM, _MOMENTS, (_COUNT,), formulas.adam),
+    "adamax": TableRow(_ADAMAX, (_MEANS, KeptPart("sizes")), (_COUNT,), formulas.adamax),
+    "adamw": TableRow(_ADAMW, _MOMENTS, (_COUNT,), formulas.adam),
+    "average": TableRow({"lr": 1.0}, (), (), formulas.average),
+    "decayed_adagrad": TableRow(_DECAYED, (_SQUARES,), (), formulas.rmsprop),
+    "ftrl": TableRow(
+        _FTRL, _ZN, (), formulas.ftrl, bound=1e-6
+    ),  # the core has a power of its own; the root is to the bit
+    "lamb": TableRow(
+        _LAMB, (_MEANS, _SQUARES), (_COUNT,), formulas.lamb, bound=1e-6
+    ),  # norms are sums in another order
+    "lars": TableRow(_LARS, (_BUFFER,), (), formulas.lars, bound=1e-6),  # as there
+    "momentum": TableRow(
+        {**_MOMENTUM, "dampening": 0.0}, (_BUFFER,), (KeptPart("begun", goes_with="dampening"),), formulas.momentum
     ),
-    "rmsprop": Rule(_RMSPROP, _MOVING, (), formulas.rmsprop),
-    "sgd": Rule(_LR_ONLY, (), (), formulas.sgd),
-    "sum": Rule({}, (), (), formulas.add),
+    "rmsprop": TableRow(_RMSPROP, _MOVING, (), formulas.rmsprop),
+    "sgd": TableRow(_LR_ONLY, (), (), formulas.sgd),
+    "sum": TableRow({}, (), (), formulas.add),
 }
 
 
@@ -108,9 +112,9 @@ class TensorRule:
         lr: Number,
         axis: int = 0,
     ) -> None:
-        """One update in place; see `Step`."""
+        """One update in place; see `RuleStep`."""
         has = scalar if self._has_scalar else None
-        self._formula(Step(values, tuple(arrays), has, grads, lr, self._args, self._corrections, axis))
+        self._formula(RuleStep(values, tuple(arrays), has, grads, lr, self._args, self._corrections, axis))
 
     def apply_to_rows(self, values: torch.Tensor, state: torch.Tensor, grads: torch.Tensor, lr: float) -> None:
         """One update in place of values [U, D] and state [U, W], which has the arrays and then the scalar."""

@@ -16,7 +16,7 @@ import torch
 
 from fleet.ps import rule_formulas as formulas
 from fleet.ps.corrections import Corrections, Number
-from fleet.ps.rule_formulas import Args, Scalar, RuleStep
+from fleet.ps.rule_formulas import Args, RuleStep, Scalar
 
 
 class KeptPart(NamedTuple):

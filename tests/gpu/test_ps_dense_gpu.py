@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.ps.dense_cuda import DeviceGroup
+from fleet.ps.held.dense_cuda import DeviceGroup
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fleet.ps.rule_table import RULES
-from support.dense_rules import VARIANTS
+from fleet.ps.job.rule_table import RULES
 from support.rule_homes import assert_same, by_cached_rows, by_formula, by_group, training
+from support.worker.dense_rules import VARIANTS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
 

@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from fleet import _native
-from fleet.ps.dense import dense_group
-from fleet.ps.dense_cuda import DeviceGroup
-from fleet.ps.rule_formulas import Args
-from fleet.ps.rule_table import RULES, KeptPart, TensorRule
-from support.dense_rules import Floats
+from fleet.ps.held.dense import dense_group
+from fleet.ps.held.dense_cuda import DeviceGroup
+from fleet.ps.job.rule_formulas import Args
+from fleet.ps.job.rule_table import RULES, KeptPart, TensorRule
+from support.worker.dense_rules import Floats
 
 STEPS = 60
 

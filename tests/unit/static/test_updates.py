@@ -11,7 +11,7 @@ import torch
 
 from fleet import _native
 from fleet.errors import UsageError
-from fleet.ps.rule_table import RULES
+from fleet.ps.job.rule_table import RULES
 from fleet.static import optimizer as of
 from fleet.static.block import Block
 from fleet.static.executor.lowering import Lowering

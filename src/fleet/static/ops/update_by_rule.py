@@ -1,4 +1,4 @@
-"""Updates by the formulas of servers (`fleet.ps.rule_table`), under the names and defaults of PaddlePaddle.
+"""Updates by the formulas of servers (`fleet.ps.job.rule_table`), under the names and defaults of PaddlePaddle.
 
 Adamax, LAMB, LARS, Adagrad, decayed Adagrad, RMSProp and FTRL. Where `Step` counts for each row, so do bias
 corrections; norms are those of each row where a gradient has rows, as on tables of servers.
@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from fleet.ps.rule_table import TensorRule
+from fleet.ps.job.rule_table import TensorRule
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.update import STEP, Rate, Rule, counts_rows, is_sparse, register_update

@@ -112,7 +112,7 @@ def rewritten(text: str, path: str, page: str) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Everything outside docs/ that pages lead to, directly or not: its page in the site -> text; and the page that is made."""
+    """Everything that pages lead to, directly or not, and docs/ does not have: its page in the site -> text."""
     found = {place(NAMES): names()}
     named = ["CHANGELOG.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md"]
     waiting = [*named, *(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").rglob("*.md"))]
@@ -151,12 +151,9 @@ def shown(path: str, where: Path) -> str:
 
 
 def listing(path: str, files: list[str], page: str) -> str:
-    """A page that names the files of a folder: those of docs/ by their titles."""
+    """A page that names the files of a folder."""
     lines = [f"# {posixpath.basename(path)}", "", f"`{path}/`", ""]
     for file in files:
         relative = posixpath.relpath(place(file), posixpath.dirname(page) or ".")
-        name = posixpath.basename(file)
-        if file.startswith("docs/"):
-            name = (ROOT / file).read_text().partition("\n")[0].lstrip("# ")
-        lines.append(f"- [{name}]({relative})")
+        lines.append(f"- [{posixpath.basename(file)}]({relative})")
     return "\n".join(lines) + "\n"

@@ -82,7 +82,7 @@ def test_lists_and_tables_stand_after_an_empty_line(page: Path) -> None:
 def test_pages_outside_are_part_of_the_site() -> None:
     found = outside.pages()
     assert found["paddle_names.md"].startswith("# Names of PaddlePaddle")
-    assert {"repository/CHANGELOG.md", "repository/benchmarks/results/ctr.json.md", "adr/index.md"} <= set(found)
+    assert {"repository/CHANGELOG.md", "repository/benchmarks/results/ctr.json.md"} <= set(found)
     assert "(../../parameter_server.md#modes)" in found["repository/examples/recommenders.md"]
 
 

@@ -17,6 +17,7 @@ import json
 import re
 import statistics
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 MARKER = re.compile(r"(\d[\d,]*(?:\.\d+)?)?(%?)<!--= (.*?) -->", re.DOTALL)
 TOKEN = re.compile(r"\s*(?:([A-Za-z]\w*(?:\[[^\]]*\]|\.\w+)*)|(\d+(?:\.\d+)?(?:e\d+)?)|([-+*/()~]))")
 STEP = re.compile(r"\[([^\]]*)\]|\.(\w+)")
-OF_A_LIST = {"min": min, "max": max, "median": statistics.median}
+OF_A_LIST: dict[str, Callable[[list[float]], float]] = {"min": min, "max": max, "median": statistics.median}
 
 
 def pages() -> list[Path]:
@@ -104,7 +105,7 @@ class Expression:
         file = re.match(r"\w+", place)[0]  # type: ignore[index]  # TOKEN begins with one
         if not (RESULTS / f"{file}.json").exists():
             raise self.wrong(f"names {file}.json, which is not in benchmarks/results")
-        found = results(file)
+        found: Any = results(file)
         for case, name in STEP.findall(place):
             found = self.inner(found, case or name, is_file=found is results(file))
         if isinstance(found, dict):

@@ -122,11 +122,11 @@ class Expression:
         where = where["cases"] if is_file else where
         if isinstance(where, list) and name in OF_A_LIST:
             return OF_A_LIST[name](where)
-        if isinstance(where, list) and name.startswith("#"):
-            return where[int(name[1:])]
         wanted = {one.strip() for one in name.split(";")}
-        cases = [one for one in where if isinstance(one, dict) and wanted <= {str(value) for value in one.values()}]
-        if not isinstance(where, list) or len(cases) != 1:
+        cases = [one for one in where if wanted <= {str(value) for value in one.values()}] if is_file else []
+        if isinstance(where, list) and name.startswith("#"):
+            cases = where[int(name[1:]) :][:1]
+        if len(cases) != 1:
             raise self.wrong(f"asks for {name!r}, of which there are {len(cases)}")
         return cases[0]
 

@@ -56,6 +56,8 @@ def test_a_figure_is_written_as_its_marker_says(text: str, wanted: str) -> None:
         ("1<!--= ctr[fleet] -->", "asks for 'fleet', of which there are 0"),
         ("1<!--= gpu_ctr[fleet] -->", "asks for 'fleet', of which there are 2"),
         ("1<!--= ctr[fleet async].cpu_s -->", "comes to no number"),
+        ("1<!--= table_fill[#99] -->", "asks for '#99', of which there are 0"),
+        ("1<!--= table_fill[#0].rows.more -->", "asks for 'more', of which there are 0"),
         ("1<!--= (1 + 2 -->", r"lacks a \)"),
         ("1<!--= 1 + -->", "lacks a number or a place"),
         ("1<!--= 1 2 -->", "where it should end"),

@@ -10,6 +10,7 @@ import pytest
 
 from support.first_day import Mistake, edited
 from support.jobs import fleetrun, script
+from support.mistakes_first_week import IN_JOBS_OF_TWO
 from support.mistakes_in_jobs import IN_JOBS
 from support.mistakes_page import said_by_the_page
 
@@ -24,13 +25,14 @@ SAMPLE = {
     "the same in a collective job (after 16 s)",
     "a plain torch optimizer for the layers, Fleet's for the rows",
     "a script with DDP beside servers",
+    "DDP around what `fleet.distributed_model` returned",
 }
 
 
 def rows() -> list[Any]:
     return [
         pytest.param(did, mistake, id=did, marks=() if did in SAMPLE else pytest.mark.exhaustive)
-        for did, mistake in IN_JOBS.items()
+        for did, mistake in (IN_JOBS | IN_JOBS_OF_TWO).items()
     ]
 
 
@@ -43,4 +45,4 @@ def test_it_is_named(did: str, mistake: Mistake, tmp_path: Path) -> None:
 
 
 def test_the_sample_is_of_the_page() -> None:
-    assert set(IN_JOBS) >= SAMPLE
+    assert set(IN_JOBS | IN_JOBS_OF_TWO) >= SAMPLE

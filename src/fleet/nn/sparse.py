@@ -161,7 +161,8 @@ class SparseModule(Holder):
         if bound._worker is None:
             raise NotReadyError(
                 f"{type(self).__name__} has no table yet; pass the model to fleet.distributed_model(), then call "
-                "fleet.init_worker(), or without a job give it rows with fleet.load_inference_model(folder, model)"
+                "fleet.init_worker() (a module in a Python list or dict is no part of a model: nn.ModuleList and "
+                "nn.ModuleDict are), or without a job give it rows with fleet.load_inference_model(folder, model)"
             )
         if self.weight.device != bound._device:
             raise UsageError(

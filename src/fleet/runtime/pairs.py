@@ -28,6 +28,7 @@ class Pairs:
     def __init__(self, identity: Identity, strategy: DistributedStrategy, device: torch.device) -> None:
         strategy.require_supported(is_collective=True)  # it may have changed since fleet.init()
         refuse_contradictions(strategy)
+        strategy.close("fleet.distributed_model() or fleet.distributed_optimizer()")
         self.strategy = strategy
         self._num_workers = identity.num_workers
         self._device = device

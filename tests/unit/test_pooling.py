@@ -38,7 +38,9 @@ def assert_same(ours: torch.Tensor, rows: torch.Tensor, theirs: torch.Tensor, do
 def test_what_was_looked_up_may_be_changed_in_place(ids: torch.Tensor) -> None:
     rows, slots = leaf(4, 5), leaf(4, 5)
     pool(rows, ids).mul_(3.0).sum().backward()
-    assert torch.equal(rows.grad, 3.0 * torch.bincount(ids.flatten(), minlength=4).float()[:, None].expand(4, 5))
+    counts = torch.bincount(ids.flatten(), minlength=4).float()
+    assert rows.grad is not None
+    assert torch.equal(rows.grad, 3.0 * counts[:, None].expand(4, 5))
     functional.relu(pool_slots(slots, ids.reshape(1, -1)), inplace=True).sum().backward()
     assert slots.grad is not None
 

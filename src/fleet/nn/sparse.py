@@ -299,7 +299,10 @@ def checked_cache(cache: object, cache_rows: object) -> int:
 def checked_ids(ids: torch.Tensor, what: str) -> torch.Tensor:
     """Ids must be int64: keys are, and a conversion would be a new tensor at every step."""
     if not isinstance(ids, torch.Tensor):
-        raise UsageError(f"{what} must be a tensor of int64 ids, got {type(ids).__name__}")
+        raise UsageError(
+            f"{what} must be a tensor of int64 ids, got {type(ids).__name__}; torch.tensor(numbers) makes one, and of "
+            "text torch.tensor(fleet.data.hash_ids(column, texts))"
+        )
     if ids.dtype != torch.int64:
         raise UsageError(f"{what} must be int64, got {ids.dtype}; call .long() on it when the batch is made")
     return ids

@@ -332,9 +332,12 @@ def test_what_a_call_has_read_cannot_be_set_until_it_is_let_go(strategy: Distrib
 def test_a_strategy_that_was_meant_and_not_given(
     strategy: DistributedStrategy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    strategy.a_sync = True
+    strategy.clip_norm = 0.0625  # as no other strategy that is alive
     DistributedStrategy().close("fleet.init_worker()")
-    says = "strategy.a_sync = True was set in a strategy that Fleet was not given; write fleet.init(strategy=strategy)"
+    says = (
+        "strategy.clip_norm = 0.0625 was set in a strategy that Fleet was not given; write "
+        "fleet.init(strategy=strategy)"
+    )
     assert says in caplog.messages
     caplog.clear()
     strategy.close("fleet.init_worker()")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from support.first_day import BATCH, EMBEDDING, INIT, INIT_WORKER, MODEL, OPTIMIZER, STEP, STOP_WORKER
-from support.mistakes_alone import after_init_worker, at_the_end, mistake
-from support.mistakes_in_jobs import CHECKPOINT, WORKER_1, beside_servers, collective, command
-from support.mistakes_in_jobs import after_init_worker as after_init_worker_of_all
+from support.first_days.first_day import BATCH, EMBEDDING, INIT, INIT_WORKER, MODEL, OPTIMIZER, STEP, STOP_WORKER
+from support.first_days.mistakes_alone import after_init_worker, at_the_end, mistake
+from support.first_days.mistakes_in_jobs import CHECKPOINT, WORKER_1, beside_servers, collective, command
+from support.first_days.mistakes_in_jobs import after_init_worker as after_init_worker_of_all
 
 
 def read(text: str, schema: str) -> str:

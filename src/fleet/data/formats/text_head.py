@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import BinaryIO
 
-from fleet.data.schema import Schema
+from fleet.data.columns.schema import Schema
 from fleet.errors import UsageError
 
 HEAD_BYTES = 64 << 10

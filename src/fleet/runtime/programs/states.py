@@ -13,26 +13,14 @@ from fleet import _native, checkpoint
 from fleet.runtime.programs.values import Values, first_values, rows_of
 from fleet.static.executor.scope import Scope
 from fleet.static.program import Program
+from fleet.static.registry import definition
 from fleet.strategy.mode import Mode
 from fleet.transpiler.rules import rule_of
 from fleet.transpiler.updates import ParameterUpdate, updates_of
 
-# Accumulators of an update operator in the order in which the native rule keeps them; a count comes last, as a scalar:
-# one for a dense block, one for every row of a table.
-STATE: dict[str, tuple[str, ...]] = {
-    "sgd": (),
-    "momentum": ("Velocity",),
-    "lars_momentum": ("Velocity",),
-    "adagrad": ("Moment",),
-    "decayed_adagrad": ("Moment",),
-    "adam": ("Moment1", "Moment2"),
-    "adamw": ("Moment1", "Moment2"),
-    "lamb": ("Moment1", "Moment2"),
-    "adamax": ("Moment", "InfNorm"),
-    "rmsprop": ("MeanSquare", "Moment", "MeanGrad"),
-    "ftrl": ("LinearAccumulator", "SquaredAccumulator"),
-}
 COUNT = "Step"
+"""It comes last, as a scalar: one for a dense block, one for every row of a table."""
+NOT_KEPT = frozenset({"Param", "Grad", "LearningRate", COUNT})
 
 
 class Kept(NamedTuple):
@@ -41,7 +29,7 @@ class Kept(NamedTuple):
     rule: str
     native: _native.Rule
     slots: list[str]
-    """The accumulators, as the rule orders them."""
+    """The accumulators; an update operator has them in the order of its rule."""
 
 
 def restore(program: Program, folder: Path, scope: Scope) -> Values:
@@ -56,7 +44,9 @@ def restore(program: Program, folder: Path, scope: Scope) -> Values:
     for update in updates_of(program):
         rule = rule_of(update.op, program.global_block(), is_applied=not is_geo)
         native = _native.Rule(rule.name, dict(rule.args))
-        slots = [slot for slot in STATE[update.op.type] if update.op.input(slot)]
+        slots = [
+            slot for slot in definition(update.op.type).input_slots if slot not in NOT_KEPT and update.op.input(slot)
+        ]
         kept = Kept("sum", _native.Rule("sum", {}), []) if is_geo else Kept(rule.name, native, slots)
         if update.name in manifest.tables:
             found |= _begin(update, native, slots, scope)

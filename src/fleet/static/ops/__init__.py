@@ -144,13 +144,10 @@ from fleet.static.ops import (
     update as update,
 )
 from fleet.static.ops import (
-    update_adagrad as update_adagrad,
-)
-from fleet.static.ops import (
     update_adam as update_adam,
 )
 from fleet.static.ops import (
-    update_lars as update_lars,
+    update_by_rule as update_by_rule,
 )
 from fleet.static.registry import defined, definition, definitions
 

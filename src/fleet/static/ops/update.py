@@ -99,14 +99,6 @@ def subtract_(param: torch.Tensor, change: torch.Tensor, rate: Rate) -> None:
         param.sub_(change * rate.to(change.dtype))
 
 
-def subtract_ratio_(param: torch.Tensor, above: torch.Tensor, below: torch.Tensor, rate: Rate) -> None:
-    """param -= rate * above / below"""
-    if isinstance(rate, float):
-        param.addcdiv_(above, below, value=-rate)
-    else:
-        param.sub_((above / below).mul_(rate.to(above.dtype)))
-
-
 def _with_number(kernel: Kernel) -> Kernel:
     return lambda param, grad, rate, *state: kernel(param, grad, rate.item(), *state)
 

@@ -145,6 +145,8 @@ class Fleet(ServerCalls):
             self._servers.close()
         if self._util is not None:
             self._util.close()
+        if self._pairs is not None:
+            self._pairs.strategy.close("")
         if self._is_collective:
             from fleet.collective.world.gloo_threads import let_gloo_rest
 

@@ -161,7 +161,8 @@ class SparseModule(Holder):
         if bound._worker is None:
             raise NotReadyError(
                 f"{type(self).__name__} has no table yet; pass the model to fleet.distributed_model(), then call "
-                "fleet.init_worker(), or without a job give it rows with fleet.load_inference_model(folder, model)"
+                "fleet.init_worker() (a module in a Python list or dict is no part of a model: nn.ModuleList and "
+                "nn.ModuleDict are), or without a job give it rows with fleet.load_inference_model(folder, model)"
             )
         if self.weight.device != bound._device:
             raise UsageError(
@@ -298,7 +299,10 @@ def checked_cache(cache: object, cache_rows: object) -> int:
 def checked_ids(ids: torch.Tensor, what: str) -> torch.Tensor:
     """Ids must be int64: keys are, and a conversion would be a new tensor at every step."""
     if not isinstance(ids, torch.Tensor):
-        raise UsageError(f"{what} must be a tensor of int64 ids, got {type(ids).__name__}")
+        raise UsageError(
+            f"{what} must be a tensor of int64 ids, got {type(ids).__name__}; torch.tensor(numbers) makes one, and of "
+            "text torch.tensor(fleet.data.hash_ids(column, texts))"
+        )
     if ids.dtype != torch.int64:
         raise UsageError(f"{what} must be int64, got {ids.dtype}; call .long() on it when the batch is made")
     return ids

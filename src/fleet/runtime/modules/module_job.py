@@ -45,6 +45,7 @@ class ModuleJob:
         self._worker: Worker | None = None
         self._has_left = False
         self._model: nn.Module | None = None
+        self._strategy: DistributedStrategy | None = None
         self._optimizers: list[ServerOptimizer] = []
         self.before_leaving: list[Callable[[], None]] = []
         """What is to be done before this worker takes leave of the servers."""
@@ -116,6 +117,8 @@ class ModuleJob:
             meeting="" if strategy.combine_gradients == "never" else self.name_meetings("combine"),
         )
         unstopped.joined(self._worker)
+        strategy.close("fleet.init_worker()")
+        self._strategy = strategy
         self._worker.look_for_wishes = wish_taker(self._worker.client, self._begin_reshard)
 
     @property
@@ -176,6 +179,8 @@ class ModuleJob:
         worker, self._worker = self._worker, None
         self._has_left = True
         worker.close()
+        if self._strategy is not None:
+            self._strategy.close("")
         for optimizer in self._optimizers:
             optimizer.unbind()
         for module in () if self._model is None else self._model.modules():

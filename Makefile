@@ -155,7 +155,7 @@ docs: setup  ## Rewrite the pages and stubs that are made from the code
 	$(BIN)/python website/plots.py
 	@write() { $(BIN)/python -W ignore -m $$2 > build/table.pyi && $(BIN)/ruff format -q build/table.pyi && \
 		mv build/table.pyi $$1/table.pyi; }; \
-	write src/fleet/static/layers fleet.static.layers.from_rows && \
+	write compat/src/fleet_programs/layers fleet_programs.layers.building.from_rows && \
 	write compat/src/fleet_paddle/imperative/functions "fleet_paddle.rows.stubs functions" && \
 	write compat/src/fleet_paddle/imperative/nn/functional "fleet_paddle.rows.stubs functional" && \
 	write compat/src/fleet_paddle/programs/layers "fleet_paddle.rows.stubs layers" && \

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 import fleet
-from fleet import static
-from fleet.static import Variable, layers
+import fleet_programs as static
+from fleet_programs import Variable, layers
 
 USERS, ADS = 500, 2000
 FILES, RECORDS = 4, 5000  # the last file is for evaluation

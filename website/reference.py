@@ -29,7 +29,7 @@ def public_modules() -> dict[str, list[str]]:
     for name in ("static", "transpiler"):
         found[f"fleet.{name}"] = names_of(find(f"fleet.{name}"))
     for name in ("layers", "optimizer", "initializer", "regularizer", "clip", "io", "unique_name"):
-        found[f"fleet.static.{name}"] = names_of(find(f"fleet.static.{name}"))
+        found[f"fleet_programs.{name}"] = names_of(find(f"fleet_programs.{name}"))
     found["fleet.checkpoint"] = ["Inference", "Unseen", "read_inference"]  # the rest is Fleet's own
     return found
 

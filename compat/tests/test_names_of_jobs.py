@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
-from fleet.runtime.programs import running
 from fleet.strategy import Mode
 from fleet_paddle import inference_job
 from fleet_paddle.communicator import AsyncMode, Communicator
 from fleet_paddle.runtime_config import ServerRuntimeConfig, TrainerRuntimeConfig
+from fleet_programs.jobs import running
 
 fluid: Any = import_module("paddle.fluid")
 fleet_1: Any = import_module("paddle.fluid.incubate.fleet.parameter_server")

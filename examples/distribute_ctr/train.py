@@ -17,9 +17,9 @@ import torch
 from lines import CATEGORIES, COUNTS
 
 import fleet
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.static import Variable, layers
+from fleet_programs import Variable, layers
 
 PIPE = f"{sys.executable} {Path(__file__).with_name('lines.py')}"
 MOST_IDS = 10_000_000  # distinct ones; an id may be any int64

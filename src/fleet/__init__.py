@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 from fleet._lazy import lazily
 from fleet._version import __version__ as __version__
-from fleet.static.remote import provide
+from fleet_programs.remote import provide
 
 if TYPE_CHECKING:
-    from fleet import checkpoint, data, metrics, models, nn, optim, static, transpiler
+    import fleet_programs as static
+    from fleet import checkpoint, data, metrics, models, nn, optim
     from fleet.api import (
         Fleet,
         barrier_worker,
@@ -76,8 +77,9 @@ if TYPE_CHECKING:
     from fleet.runtime.planning.call import plan
     from fleet.runtime.serving import load_inference_model
     from fleet.runtime.training.checkpoint import Checkpoint
-    from fleet.static.remote import Remote
     from fleet.strategy import DistributedStrategy
+    from fleet_programs import transpiler
+    from fleet_programs.remote import Remote
 
 _HOMES = {
     "AlwaysEntry": "ps.entries",
@@ -231,7 +233,7 @@ __getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES, live=
 
 def _remote() -> Remote:
     """What lets programs talk to servers and other trainers; named here, as this package lies above all others."""
-    found: Remote = import_module("fleet.runtime.programs.remote").programs
+    found: Remote = import_module("fleet_programs.jobs.remote").programs
     return found
 
 

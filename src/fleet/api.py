@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from fleet.runtime.module_job import ModuleJob
     from fleet.runtime.pairs import Pairs
     from fleet.runtime.planning.script import Watched
-    from fleet.runtime.programs.optimizer import ProgramOptimizer
-    from fleet.runtime.programs.strategy_options import Strategy as ProgramStrategy
-    from fleet.static.optimizer import Optimizer as StaticOptimizer
-    from fleet.static.program import Program
+    from fleet_programs.jobs.optimizer import ProgramOptimizer
+    from fleet_programs.jobs.strategy_options import Strategy as ProgramStrategy
+    from fleet_programs.optimizer import Optimizer as StaticOptimizer
+    from fleet_programs.program.program import Program
 
     Model = TypeVar("Model", bound=nn.Module)
 
@@ -217,7 +217,7 @@ class Fleet(ServerCalls):
     def distributed_optimizer(self, optimizer: Any, strategy: ProgramStrategy | None = None) -> Any:
         """The optimizer to call `step()` on; it may be made before or after the distributed model.
 
-        One of `fleet.static.optimizer` comes back with a `minimize(loss)` that makes the program of the loss this
+        One of `fleet_programs.optimizer` comes back with a `minimize(loss)` that makes the program of the loss this
         worker's part of the job.
 
         With servers it sends gradients there, where `optimizer`'s rule is applied: torch.optim's SGD, Adagrad, Adam,
@@ -333,8 +333,8 @@ class Fleet(ServerCalls):
 
 
 def _is_of_programs(optimizer: object) -> bool:
-    """Whether an optimizer is one of `fleet.static`, which is not imported to find out."""
-    module = sys.modules.get("fleet.static.optimizer.base")
+    """Whether an optimizer is one of `fleet_programs`, which is not imported to find out."""
+    module = sys.modules.get("fleet_programs.optimizer.base")
     return module is not None and isinstance(optimizer, module.Optimizer)
 
 

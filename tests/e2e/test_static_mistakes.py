@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import CommunicationError, NotReadyError, UsageError
-from fleet.static import layers, names
-from fleet.static.program import Program, program_guard
-from fleet.transpiler import DistributeTranspiler
+from fleet_programs import layers
+from fleet_programs.expressions import names
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.transpiler import DistributeTranspiler
 from support.programs_cluster import Cluster, Trainer
 from support.programs_models import Feed, fit_a_line, mlp
 

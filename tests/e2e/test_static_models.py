@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from support.jobs import fleetrun
 
 pytestmark = pytest.mark.timeout(300)

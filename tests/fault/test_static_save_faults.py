@@ -13,8 +13,8 @@ SAVER = """
 import os, random, signal, sys, time
 from pathlib import Path
 import torch
-from fleet.static.io.files import Replacing, read_text
-from fleet.static.io import load_program_state
+from fleet_programs.io.files import Replacing, read_text
+from fleet_programs.io import load_program_state
 
 folder, form = Path(sys.argv[1]), sys.argv[2]
 NAMES = ("a", "b", "c")

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from fleet.checkpoint.listing import LISTING
 from fleet.errors import FleetError
+from fleet_programs.io.listing import LISTING
 from support.damage import damage, files_of
 from support.saved_kinds import KINDS, Subject
 

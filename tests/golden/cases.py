@@ -10,29 +10,29 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from fleet.runtime.programs.meta import for_workers, optimizer_of  # noqa: E402
-from fleet.static import layers  # noqa: E402
-from fleet.static.notes import SERVERS_NOTE  # noqa: E402
-from fleet.static.optimizer import SGD, Adam, Momentum, Optimizer  # noqa: E402
-from fleet.static.program import Program  # noqa: E402
 from fleet.strategy import DistributedStrategy  # noqa: E402
-from fleet.transpiler import DistributeTranspilerConfig  # noqa: E402
-from fleet.transpiler.arguments import read  # noqa: E402
-from fleet.transpiler.passes.check_finite import check_finite  # noqa: E402
-from fleet.transpiler.passes.collective_startup import collective_startup  # noqa: E402
-from fleet.transpiler.passes.dense_gradients import dense_gradients  # noqa: E402
-from fleet.transpiler.passes.drop_updates import drop_updates  # noqa: E402
-from fleet.transpiler.passes.grad_allreduce import grad_allreduce  # noqa: E402
-from fleet.transpiler.passes.local_lookups import local_lookups  # noqa: E402
-from fleet.transpiler.passes.local_sgd import local_sgd, local_sgd_startup  # noqa: E402
-from fleet.transpiler.passes.prefetch import prefetch  # noqa: E402
-from fleet.transpiler.passes.send import send  # noqa: E402
-from fleet.transpiler.passes.server_program import server_program  # noqa: E402
-from fleet.transpiler.passes.server_startup import server_startup  # noqa: E402
-from fleet.transpiler.passes.trainer_startup import trainer_startup  # noqa: E402
-from fleet.transpiler.plan import Plan, make_plan  # noqa: E402
-from fleet.transpiler.programs import for_trainer  # noqa: E402
-from fleet.transpiler.tables import find_tables  # noqa: E402
+from fleet_programs import layers  # noqa: E402
+from fleet_programs.jobs.meta import for_workers, optimizer_of  # noqa: E402
+from fleet_programs.optimizer import SGD, Adam, Momentum, Optimizer  # noqa: E402
+from fleet_programs.program.notes import SERVERS_NOTE  # noqa: E402
+from fleet_programs.program.program import Program  # noqa: E402
+from fleet_programs.transpiler import DistributeTranspilerConfig  # noqa: E402
+from fleet_programs.transpiler.passes.check_finite import check_finite  # noqa: E402
+from fleet_programs.transpiler.passes.collective_startup import collective_startup  # noqa: E402
+from fleet_programs.transpiler.passes.dense_gradients import dense_gradients  # noqa: E402
+from fleet_programs.transpiler.passes.drop_updates import drop_updates  # noqa: E402
+from fleet_programs.transpiler.passes.grad_allreduce import grad_allreduce  # noqa: E402
+from fleet_programs.transpiler.passes.local_lookups import local_lookups  # noqa: E402
+from fleet_programs.transpiler.passes.local_sgd import local_sgd, local_sgd_startup  # noqa: E402
+from fleet_programs.transpiler.passes.prefetch import prefetch  # noqa: E402
+from fleet_programs.transpiler.passes.send import send  # noqa: E402
+from fleet_programs.transpiler.passes.server_program import server_program  # noqa: E402
+from fleet_programs.transpiler.passes.server_startup import server_startup  # noqa: E402
+from fleet_programs.transpiler.passes.trainer_startup import trainer_startup  # noqa: E402
+from fleet_programs.transpiler.planning.arguments import read  # noqa: E402
+from fleet_programs.transpiler.planning.plan import Plan, make_plan  # noqa: E402
+from fleet_programs.transpiler.planning.tables import find_tables  # noqa: E402
+from fleet_programs.transpiler.programs import for_trainer  # noqa: E402
 from support import trained_programs as programs  # noqa: E402
 from support.trained_programs import Pair  # noqa: E402
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.runtime.programs.lookups import Reader
+from fleet_programs.jobs.lookups import Reader
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
 

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.static import layers, optimizer
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.lod import LoDTensor
-from fleet.static.executor.memory import memory_optimize
-from fleet.static.executor.parallel import CompiledProgram
-from fleet.static.executor.place import CPUPlace, CUDAPlace
-from fleet.static.executor.scope import Scope
-from fleet.static.layers.io import fed
-from fleet.static.variable import Variable
 from fleet.strategy import BuildStrategy
+from fleet_programs import layers, optimizer
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.lod import LoDTensor
+from fleet_programs.executor.memory import memory_optimize
+from fleet_programs.executor.parallel import CompiledProgram
+from fleet_programs.executor.place import CPUPlace, CUDAPlace
+from fleet_programs.executor.scope import Scope
+from fleet_programs.layers.io import fed
+from fleet_programs.program.variable import Variable
 from support.programs import Built, building
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.static import layers
-from fleet.static.backward import gradients
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.place import CUDAPlace
-from fleet.static.layers.conv import conv2d, conv3d
-from fleet.static.layers.conv_transpose import conv2d_transpose
-from fleet.static.layers.io import fed
-from fleet.static.layers.lookup import embedding
-from fleet.static.layers.nn import fc
-from fleet.static.layers.pool import adaptive_pool2d, pool2d
-from fleet.static.ops.sequence_pool import KINDS
+from fleet_programs import layers
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.place import CUDAPlace
+from fleet_programs.gradients.backward import gradients
+from fleet_programs.layers.images.conv import conv2d, conv3d
+from fleet_programs.layers.images.conv_transpose import conv2d_transpose
+from fleet_programs.layers.images.pool import adaptive_pool2d, pool2d
+from fleet_programs.layers.io import fed
+from fleet_programs.layers.lookup import embedding
+from fleet_programs.layers.nn import fc
+from fleet_programs.operators.networks.sequence_pool import KINDS
 from support.programs import building
 from support.static_ops import SEED, Build, Tried, normal
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.static import layers
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.place import CUDAPlace
-from fleet.static.layers.io import fed
+from fleet_programs import layers
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.place import CUDAPlace
+from fleet_programs.layers.io import fed
 from support.loss_cases import LOSS_CASES
 from support.programs import building
 from support.static_ops import SEED, Build, Tried, normal

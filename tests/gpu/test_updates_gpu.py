@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.static import clip as clips
-from fleet.static.executor import fuse
-from fleet.static.executor.place import CUDAPlace
-from fleet.static.layers import learning_rate as rates
-from fleet.static.regularizer import L1Decay, L2Decay
+from fleet_programs.executor import fuse
+from fleet_programs.executor.place import CUDAPlace
+from fleet_programs.gradients import clip as clips
+from fleet_programs.layers import learning_rate as rates
+from fleet_programs.parameters.regularizer import L1Decay, L2Decay
 from support.programs import building
 from support.update_cases import (
     CASES,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleet.runtime.programs.meta import for_workers
+from fleet_programs.jobs.meta import for_workers
 from support.collective_job import run_cases
 from support.jobs import fleetrun, script
 from support.programs_collective import CASES, LOCAL, STEPS, merging
@@ -44,7 +44,7 @@ import numpy as np
 import torch
 
 import fleet
-from fleet import static
+import fleet_programs as static
 from fleet.ps import service
 
 class Noted(service.Service):

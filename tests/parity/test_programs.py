@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotReadyError, UsageError
-from fleet.static import clip, layers, names, optimizer, regularizer
-from fleet.static.program import Program, program_guard
+from fleet_programs import layers, optimizer
+from fleet_programs.expressions import names
+from fleet_programs.gradients import clip
+from fleet_programs.parameters import regularizer
+from fleet_programs.program.program import Program, program_guard
 from support.programs_cluster import Cluster, Trainer
 from support.programs_models import MODELS, SEED, Feed, Minimize, Model, by, ctr, fit_a_line, mlp, train_here
 from support.sweeps import sweep

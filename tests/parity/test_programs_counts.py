@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleet import static
-from fleet.static import layers, optimizer
-from fleet.static.variable import Variable
+import fleet_programs as static
+from fleet_programs import layers, optimizer
+from fleet_programs.program.variable import Variable
 from support.programs_cluster import Cluster, Trainer
 from support.programs_models import Feed, Model, by, go_on_here, make, train_here
 

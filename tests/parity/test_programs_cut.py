@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.static import layers, optimizer
-from fleet.static.variable import Variable
-from fleet.transpiler import HashName, PSDispatcher, memory_optimize
+from fleet_programs import layers, optimizer
+from fleet_programs.program.variable import Variable
+from fleet_programs.transpiler import HashName, PSDispatcher, memory_optimize
 from support.programs_cluster import Cluster
 from support.programs_models import BATCH, SLOTS, Feed, Model, by, ctr, make
 

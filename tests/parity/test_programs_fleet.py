@@ -13,13 +13,13 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, NotSupportedError
 from fleet.net import Hold
 from fleet.roles import Role, UserDefinedRoleMaker
-from fleet.static.variable import Variable
 from fleet.strategy import DistributedStrategy
+from fleet_programs.program.variable import Variable
 from support.programs_cluster import LIMIT_S
 from support.programs_models import DEFAULTS, Model, ctr, mlp, train_here
 

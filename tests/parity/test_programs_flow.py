@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.runtime.programs.server_lookups import with_server_lookups
-from fleet.static import layers, optimizer
-from fleet.static.variable import Variable
-from fleet.transpiler.tables import find_tables
+from fleet_programs import layers, optimizer
+from fleet_programs.jobs.server_lookups import with_server_lookups
+from fleet_programs.program.variable import Variable
+from fleet_programs.transpiler.planning.tables import find_tables
 from support import trained_programs
 from support.programs_cluster import Cluster
 from support.programs_models import join, looped

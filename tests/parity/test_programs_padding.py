@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.runtime.programs.lookups import Reader
-from fleet.static import layers, optimizer, regularizer
-from fleet.static.variable import Variable
+from fleet_programs import layers, optimizer
+from fleet_programs.jobs.lookups import Reader
+from fleet_programs.parameters import regularizer
+from fleet_programs.program.variable import Variable
 from support.programs_cluster import Cluster
 from support.programs_models import Feed, Model, by, make, train_here
 

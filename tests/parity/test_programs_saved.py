@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import CheckpointError, NotSupportedError, UsageError
-from fleet.static import layers, optimizer
+from fleet_programs import layers, optimizer
 from support.parity_saved import differences, saved
 from support.programs_cluster import Cluster, Trainer
 from support.programs_models import Model, by, ctr, fit_a_line, go_on_here, mlp

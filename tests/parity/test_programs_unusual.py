@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from fleet import static
-from fleet.static import ParamAttr, layers, optimizer
-from fleet.static.program import Program
-from fleet.static.variable import Variable
+import fleet_programs as static
+from fleet_programs import ParamAttr, layers, optimizer
+from fleet_programs.program.program import Program
+from fleet_programs.program.variable import Variable
 from support.programs_cluster import Cluster
 from support.programs_models import BATCH, Feed, Model, by, ctr, make, train_here
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fleet import static
-from fleet.static import Program
+import fleet_programs as static
 from fleet_paddle import imperative, mode
+from fleet_programs import Program
 from support.programs import building
 
 

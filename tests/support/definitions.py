@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.static.registry import Definition, definition
+from fleet_programs.definition.registry import Definition, definition
 
 
 def has_kernel(known: Definition) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from fleet.static import layers
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 from support.static_ops import RNG, normal
 
 Build = Callable[..., Any]

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fleet.static import layers, names, optimizer
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.scope import Scope
-from fleet.static.layers.io import fed
-from fleet.static.program import Program, program_guard
-from fleet.static.variable import Variable
+from fleet_programs import layers, optimizer
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.scope import Scope
+from fleet_programs.expressions import names
+from fleet_programs.layers.io import fed
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.program.variable import Variable
 
 
 class Built:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fleet import static
+import fleet_programs as static
 from fleet.api import Fleet
-from fleet.runtime.programs.trainer import Trainer
-from fleet.static import layers, optimizer
 from fleet.strategy import DistributedStrategy
+from fleet_programs import layers, optimizer
+from fleet_programs.jobs.trainer import Trainer
 
 HEIGHT = 12
 

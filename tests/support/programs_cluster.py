@@ -14,14 +14,15 @@ from unittest import mock
 
 import numpy as np
 
-from fleet import _native, static
+import fleet_programs as static
+from fleet import _native
 from fleet.checkpoint import state_form
 from fleet.net import Endpoint, Hold
 from fleet.ps import server as server_module
 from fleet.ps.service import Service
-from fleet.runtime.programs.trainer import Trainer as Worker
-from fleet.transpiler import DistributeTranspiler, DistributeTranspilerConfig
-from fleet.transpiler.plan import Plan
+from fleet_programs.jobs.trainer import Trainer as Worker
+from fleet_programs.transpiler import DistributeTranspiler, DistributeTranspilerConfig
+from fleet_programs.transpiler.planning.plan import Plan
 from support.fake_table import in_order, joined
 from support.parity_saved import Arrays
 from support.programs_models import Feed, Model

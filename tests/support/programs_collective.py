@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 import fleet
-from fleet import static
-from fleet.static.variable import Variable
-from fleet.transpiler import DistributeTranspiler, DistributeTranspilerConfig
+import fleet_programs as static
+from fleet_programs.program.variable import Variable
+from fleet_programs.transpiler import DistributeTranspiler, DistributeTranspilerConfig
 from support.programs_models import DEFAULTS, MODELS, Model
 
 STEPS = range(10)

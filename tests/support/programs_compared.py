@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fleet.static.block import Block
-from fleet.static.literals import plain, quoted, write_value
-from fleet.static.operator import Operator
-from fleet.static.program import Program
+from fleet_programs.definition.literals import plain, quoted, write_value
+from fleet_programs.definition.operator import Operator
+from fleet_programs.program.block import Block
+from fleet_programs.program.program import Program
 
 
 def same(program: Program, other: Program) -> bool:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from fleet import static
-from fleet.static import ParamAttr, layers, names, optimizer
-from fleet.static.executor.lod import LoDTensor
-from fleet.static.program import Program, program_guard
-from fleet.static.variable import Variable
+import fleet_programs as static
+from fleet_programs import ParamAttr, layers, optimizer
+from fleet_programs.executor.lod import LoDTensor
+from fleet_programs.expressions import names
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.program.variable import Variable
 
 Feed = dict[str, Any]
 Minimize = Callable[[Variable], object]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from fleet.static.backward import gradients
-from fleet.static.layers.io import fed
-from fleet.static.variable import Variable
+from fleet_programs.gradients.backward import gradients
+from fleet_programs.layers.io import fed
+from fleet_programs.program.variable import Variable
 from support.programs import Built, building
 
 RNG = np.random.default_rng(5)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.functional import pad
 
-from fleet.static import layers
+from fleet_programs import layers
 from support.static_ops import normal
 
 X = normal(4, 3, 2)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fleet.static import ParamAttr, clip, layers, names, optimizer
-from fleet.static.program import Program, program_guard
-from fleet.static.variable import Variable
+from fleet_programs import ParamAttr, layers, optimizer
+from fleet_programs.expressions import names
+from fleet_programs.gradients import clip
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.program.variable import Variable
 
 Pair = tuple[Program, Program]
 SEED = 3

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 import fleet.optim
-from fleet.static import optimizer as of
-from fleet.static.layers.io import fed
+from fleet_programs import optimizer as of
+from fleet_programs.layers.io import fed
 from support.programs import Built, building
 
 Floats = NDArray[np.float32]

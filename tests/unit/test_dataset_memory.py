@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fleet.data import InMemoryDataset
-from fleet.data.slotted import multislot
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
+from fleet_programs.datasets import multislot
 from support.slots import USE_VAR, Var, numbers, write
 
 pytestmark = pytest.mark.timeout(300)

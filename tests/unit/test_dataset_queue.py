@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from fleet.data import QueueDataset, Ragged
-from fleet.data.slotted import multislot
 from fleet.errors import DeadlineError, NotReadyError, NotSupportedError, UsageError
+from fleet_programs.datasets import multislot
 from support.slots import USE_VAR, Var, numbers, write
 
 pytestmark = pytest.mark.timeout(300)

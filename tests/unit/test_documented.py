@@ -45,7 +45,7 @@ DESCRIBED_BY = {
     "fleet.checkpoint.tables.ReadableTable": "fleet._native.Table",
     "fleet.checkpoint.tables.TableLike": "fleet._native.Table",
     "fleet.collective.own_bucket.Bucket": "torch.distributed.GradBucket",
-    "fleet.data.slotted.exchange.ShuffleFleet": "fleet.api.Fleet",
+    "fleet_programs.datasets.exchange.ShuffleFleet": "fleet.api.Fleet",
     "fleet.data.queue.QueueFleet": "fleet.api.Fleet",
     "fleet.data.workers.ReaderFleet": "fleet.api.Fleet",
     "fleet.runtime.training.objects.Stateful": "torch.optim.Optimizer",
@@ -63,7 +63,7 @@ class Class:
 
     documented: set[str]
     bases: list[str]
-    """Dotted names, for example `fleet.static.variable.Variable` or `torch.nn.Module`."""
+    """Dotted names, for example `fleet_programs.program.variable.Variable` or `torch.nn.Module`."""
 
 
 @dataclass

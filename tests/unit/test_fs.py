@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleet.data.fs import FileSystemError, HDFSClient, LocalFS
 from fleet.errors import DeadlineError, UsageError
+from fleet_programs.fs import FileSystemError, HDFSClient, LocalFS
 
 HADOOP = """\
 #!/bin/sh

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from fleet import checkpoint
 from fleet.api import fleet as shared
 from fleet.errors import NotReadyError, NotSupportedError
-from fleet.static import optimizer
-from fleet.static.program import Program, default_main_program, default_startup_program
 from fleet.strategy import DistributedStrategy
+from fleet_programs import optimizer
+from fleet_programs.program.program import Program, default_main_program, default_startup_program
 
 if TYPE_CHECKING:
-    from fleet.static.executor.executor import Executor
-    from fleet.static.variable import Variable
+    from fleet_programs.executor.executor import Executor
+    from fleet_programs.program.variable import Variable
 
 _OPTIMIZERS: dict[str, Callable[[dict[str, Any]], optimizer.Optimizer]] = {
     "sgd": lambda args: optimizer.Momentum(0.0, args["momentum"]) if args.get("momentum") else optimizer.SGD(0.0),

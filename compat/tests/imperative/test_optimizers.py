@@ -17,10 +17,10 @@ from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.optim import Lamb
 from fleet.ps.from_torch import rule_of
-from fleet.static.regularizer import L1Decay, L2Decay
 from fleet.strategy import DistributedStrategy
 from fleet_paddle.imperative import amp, nn, optimizer
 from fleet_paddle.imperative.optimizer import lr
+from fleet_programs.parameters.regularizer import L1Decay, L2Decay
 
 START = torch.tensor([1.0, -2.0, 3.0])
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from fleet.errors import NotReadyError, UsageError
-from fleet.static import names
 from fleet_paddle.programs import contrib_layers as contrib
+from fleet_programs.expressions import names
 from support.programs import building
 from support.static_ops import check, normal
 

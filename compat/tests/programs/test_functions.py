@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.layers.io import fed
 from fleet_paddle.imperative.functions import table as functions
 from fleet_paddle.imperative.nn.functional import cosine_similarity, normalize
+from fleet_programs.layers.io import fed
 from support.programs import building
 from support.static_ops import check, normal
 

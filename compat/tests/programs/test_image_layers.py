@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.layers.io import fed
 from fleet_paddle.programs import layers
+from fleet_programs.layers.io import fed
 from support.programs import building
 from support.static_ops import check, normal
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet_paddle import imperative, mode, optimizer
 from fleet_paddle.imperative import nn

@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import UsageError
-from fleet.static.layers.io import fed
 from fleet_paddle.programs import nets
+from fleet_programs.layers.io import fed
 from support.programs import building
 from support.static_ops import check, normal
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError
 from fleet_paddle import mode
 from fleet_paddle.fluid import layers as fluid_layers

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle.programs.layers import pieces, projected
 from support.programs import building

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from torch.utils._pytree import tree_flatten
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.static import Program
 from fleet_paddle import imperative, mode
 from fleet_paddle.imperative import nn
+from fleet_programs import Program
 from support.programs import Built, building
 
 RANDOM = np.random.default_rng(3)

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.static.layers.io import fed
-from fleet.static.layers.table import mean
 from fleet_paddle.programs.layers import sampled
 from fleet_paddle.programs.ops import sampled as ops
+from fleet_programs.layers.io import fed
+from fleet_programs.layers.table import mean
 from support.programs import building
 from support.static_ops import SEED, Tried, check, normal
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.layers.io import fed
-from fleet.static.layers.table import fill_constant
-from fleet.static.variable import Variable
 from fleet_paddle.programs import layers
+from fleet_programs.layers.io import fed
+from fleet_programs.layers.table import fill_constant
+from fleet_programs.program.variable import Variable
 from support.programs import building
 from support.static_ops import check, feed_variable, normal
 

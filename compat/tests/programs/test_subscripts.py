@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fleet_paddle.imperative as paddle
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle import mode
 from support.both_ways import same

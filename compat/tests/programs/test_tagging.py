@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.attr import ParamAttr
-from fleet.static.layers.io import fed
-from fleet.static.program import Program
 from fleet_paddle.programs.layers import tagging
+from fleet_programs.layers.io import fed
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.program.program import Program
 from support.programs import building
 from support.static_ops import check, feed_variable, normal
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle import imperative, mode
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from fleet.data.reading.memory import Examples, load
     from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
-    from fleet.data.slotted.dataset_factory import DatasetFactory
-    from fleet.data.slotted.dataset_memory import InMemoryDataset
-    from fleet.data.slotted.dataset_queue import QueueDataset
-    from fleet.data.slotted.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
+    from fleet_programs.datasets.dataset_factory import DatasetFactory
+    from fleet_programs.datasets.dataset_memory import InMemoryDataset
+    from fleet_programs.datasets.dataset_queue import QueueDataset
+    from fleet_programs.datasets.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
 
 _HOMES = {
     "Batch": "batch",

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from fleet.ps.placement import Dispatch, Dispatcher
     from fleet.ps.progress import Progress
     from fleet.runtime.module_job import ModuleJob
-    from fleet.runtime.programs.job import ProgramJob
     from fleet.runtime.servers import ServerJob, Servers
-    from fleet.static.executor.executor import Executor
-    from fleet.static.program import Program
+    from fleet_programs.executor.executor import Executor
+    from fleet_programs.jobs.job import ProgramJob
+    from fleet_programs.program.program import Program
 
     Batch = TypeVar("Batch")
 
@@ -57,7 +57,7 @@ class ServerCalls(Questions):
     def _program_job(self) -> ProgramJob:
         if self._programs is not None:
             return self._programs
-        from fleet.runtime.programs.job import ProgramJob
+        from fleet_programs.jobs.job import ProgramJob
 
         return ProgramJob(self._server_side(), self._is_collective)
 

@@ -11,9 +11,9 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers
-from fleet.static.layers.io import fed
-from fleet.static.layers.nn import fc
+from fleet_programs import layers
+from fleet_programs.layers.io import fed
+from fleet_programs.layers.nn import fc
 from support.programs import building
 from support.static_ops import check, normal
 
@@ -102,7 +102,7 @@ def test_maxout_takes_the_greatest_of_neighbours() -> None:
 
 
 def test_gradients_read_no_more_than_they_need() -> None:
-    from fleet.static.registry import definition
+    from fleet_programs.definition.registry import definition
 
     assert [definition(name).inputs for name in ("relu_grad", "tanh_grad", "sigmoid_grad", "softmax_grad")] == [
         ("Out", "Out@GRAD")

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, NotSupportedError
 from fleet.ps.placement import RoundRobin
 from fleet.ps.service import Service
-from fleet.runtime.programs import running
-from fleet.static import layers
+from fleet_programs import layers
+from fleet_programs.jobs import running
 
 FEED = {"x": np.ones((2, 3), np.float32)}
 

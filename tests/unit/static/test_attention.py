@@ -10,10 +10,10 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.backward import append_backward
-from fleet.static.layers.io import fed
-from fleet.static.ops import attention
+from fleet_programs import layers
+from fleet_programs.gradients.backward import append_backward
+from fleet_programs.layers.io import fed
+from fleet_programs.operators.networks import attention
 from support.programs import building
 from support.static_ops import check, normal
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers, optimizer
-from fleet.static.attr import ParamAttr
-from fleet.static.backward import append_backward, gradients
-from fleet.static.layers.io import fed
-from fleet.static.operator import Operator
-from fleet.static.program import Program, program_guard
-from fleet.static.variable import Variable
+from fleet_programs import layers, optimizer
+from fleet_programs.definition.operator import Operator
+from fleet_programs.gradients.backward import append_backward, gradients
+from fleet_programs.layers.io import fed
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.program.variable import Variable
 from support.programs import Built, building
 
 X = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]])

@@ -8,19 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fleet.static
+import fleet_programs
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import callsite, layers, names
-from fleet.static.attr import ParamAttr
-from fleet.static.backward import append_backward
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.place import CPUPlace, CUDAPlace
-from fleet.static.executor.scope import Scope, scope_guard
-from fleet.static.io import load_inference_model, save_inference_model
-from fleet.static.layers.io import fed
-from fleet.static.optimizer import SGD
-from fleet.static.program import Program, program_guard
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.place import CPUPlace, CUDAPlace
+from fleet_programs.executor.scope import Scope, scope_guard
+from fleet_programs.expressions import callsite, names
+from fleet_programs.gradients.backward import append_backward
+from fleet_programs.io import load_inference_model, save_inference_model
+from fleet_programs.layers.io import fed
+from fleet_programs.optimizer import SGD
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.program.variable import Variable
 from support.programs import Built, building
 
 
@@ -231,13 +232,13 @@ def test_lines_of_scripts_that_are_no_files() -> None:
 
 
 def test_places() -> None:
-    assert fleet.static.cpu_places() == [CPUPlace()]
-    assert fleet.static.cpu_places(2) == [CPUPlace(), CPUPlace()]
-    assert fleet.static.cuda_places([0, 2]) == [CUDAPlace(0), CUDAPlace(2)]
-    assert fleet.static.cuda_places(1) == [CUDAPlace(1)]
-    assert CUDAPlace(0) in fleet.static.cuda_places()
+    assert fleet_programs.cpu_places() == [CPUPlace()]
+    assert fleet_programs.cpu_places(2) == [CPUPlace(), CPUPlace()]
+    assert fleet_programs.cuda_places([0, 2]) == [CUDAPlace(0), CUDAPlace(2)]
+    assert fleet_programs.cuda_places(1) == [CUDAPlace(1)]
+    assert CUDAPlace(0) in fleet_programs.cuda_places()
     with pytest.raises(UsageError, match="device_count must be a whole number >= 1, got 0"):
-        fleet.static.cpu_places(0)
+        fleet_programs.cpu_places(0)
 
 
 def test_attributes_have_the_type_of_their_default() -> None:

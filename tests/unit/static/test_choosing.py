@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.layers.io import fed
+from fleet_programs import layers
+from fleet_programs.layers.io import fed
 from support.programs import building
 from support.static_ops import check, normal
 

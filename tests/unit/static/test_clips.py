@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import clip as clips
-from fleet.static.layers.io import fed
-from fleet.static.notes import CLIP_NOTE
-from fleet.static.optimizer import SGD
-from fleet.static.variable import Parameter, Variable
+from fleet_programs.gradients import clip as clips
+from fleet_programs.layers.io import fed
+from fleet_programs.optimizer import SGD
+from fleet_programs.program.notes import CLIP_NOTE
+from fleet_programs.program.variable import Parameter, Variable
 from support.programs import Built, building
 
 RNG = np.random.default_rng(0)

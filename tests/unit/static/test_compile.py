@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.static import layers, optimizer
-from fleet.static.executor import steps as module
-from fleet.static.executor.emit import Step
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.parallel import CompiledProgram
-from fleet.static.executor.scope import Scope, scope_guard
-from fleet.static.layers.io import fed
-from fleet.static.program import Program
-from fleet.static.variable import Variable
 from fleet.strategy import BuildStrategy
+from fleet_programs import layers, optimizer
+from fleet_programs.executor import steps as module
+from fleet_programs.executor.emit import Step
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.parallel import CompiledProgram
+from fleet_programs.executor.scope import Scope, scope_guard
+from fleet_programs.layers.io import fed
+from fleet_programs.program.program import Program
+from fleet_programs.program.variable import Variable
 from support.programs import Built, building
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

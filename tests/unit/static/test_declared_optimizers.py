@@ -7,8 +7,8 @@ from inspect import signature
 import pytest
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import optimizer
-from fleet.static.optimizer.declared import Declared, setting
+from fleet_programs import optimizer
+from fleet_programs.optimizer.declared import Declared, setting
 
 
 class Own(optimizer.Adam):

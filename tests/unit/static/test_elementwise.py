@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers
-from fleet.static.backward import append_backward
-from fleet.static.initializer import Constant
-from fleet.static.layers.io import fed
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.gradients.backward import append_backward
+from fleet_programs.layers.io import fed
+from fleet_programs.parameters.initializer import Constant
+from fleet_programs.program.variable import Variable
 from support.programs import building
 from support.static_ops import check, normal
 

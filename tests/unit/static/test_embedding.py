@@ -10,13 +10,13 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import NotReadyError, UsageError
-from fleet.static.backward import append_backward, gradients
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.rows import Rows
-from fleet.static.layers.io import data, fed
-from fleet.static.layers.lookup import embedding, embedding_v2
-from fleet.static.layers.nn import fc
-from fleet.static.layers.table import mean
+from fleet_programs.executor.executor import Executor
+from fleet_programs.gradients.backward import append_backward, gradients
+from fleet_programs.kernel.rows import Rows
+from fleet_programs.layers.io import data, fed
+from fleet_programs.layers.lookup import embedding, embedding_v2
+from fleet_programs.layers.nn import fc
+from fleet_programs.layers.table import mean
 from support.programs import Built, building
 from support.static_ops import check, normal
 

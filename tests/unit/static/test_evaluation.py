@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fleet import static
+import fleet_programs as static
 from fleet.api import Fleet
-from fleet.static import layers
+from fleet_programs import layers
 
 IDS = np.array([[3], [5], [3]])
 FEED = {"ids": IDS, "y": (IDS % 2).astype(np.float32)}

@@ -11,15 +11,15 @@ import pytest
 import torch
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
-from fleet.static import layers, optimizer
-from fleet.static.block import Block
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.lod import LoDTensor, create_lod_tensor
-from fleet.static.executor.place import CPUPlace, CUDAPlace, device_of
-from fleet.static.executor.scope import Scope, global_scope, scope_guard
-from fleet.static.layers.io import fed
-from fleet.static.operator import Operator
-from fleet.static.variable import Variable
+from fleet_programs import layers, optimizer
+from fleet_programs.definition.operator import Operator
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.lod import LoDTensor, create_lod_tensor
+from fleet_programs.executor.place import CPUPlace, CUDAPlace, device_of
+from fleet_programs.executor.scope import Scope, global_scope, scope_guard
+from fleet_programs.layers.io import fed
+from fleet_programs.program.block import Block
+from fleet_programs.program.variable import Variable
 from support.programs import Built, building, trained
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fleet.static
+import fleet_programs
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
-from fleet.static import names
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.lod import LoDTensor
-from fleet.static.executor.place import CPUPlace
-from fleet.static.feeding import DataFeeder
-from fleet.static.layers.io import data
-from fleet.static.program import Program, program_guard
-from fleet.static.reader import DataLoader, EOFException, PyReader
-from fleet.static.variable import Variable
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.lod import LoDTensor
+from fleet_programs.executor.place import CPUPlace
+from fleet_programs.expressions import names
+from fleet_programs.feeding.feeding import DataFeeder
+from fleet_programs.feeding.reader import DataLoader, EOFException, PyReader
+from fleet_programs.layers.io import data
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.program.variable import Variable
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_a_program_that_reads_by_itself(program: Program, x: Variable) -> None:
     with pytest.raises(UsageError, match="started before"):
         reader.start()
     assert exe.run(program, {"x": np.full((1, 2), 9, np.float32)}, [x])[0][0, 0] == 9, "a feed that is given counts"
-    out = fleet.static.layers.scale(x)
+    out = fleet_programs.layers.scale(x)
     testing = program.clone(for_test=True)
     assert exe.run(testing, fetch_list=[out])[0][0, 0] == 0, "a clone reads from the same reader"
     assert exe.run(program, fetch_list=[out])[0][0, 0] == 1
@@ -260,16 +260,16 @@ def test_arguments_of_readers(x: Variable) -> None:
 
 
 def test_public_names_are_sorted_and_all_resolve() -> None:
-    assert fleet.static.__all__ == sorted(fleet.static.__all__)
-    assert all(getattr(fleet.static, name) is not None for name in fleet.static.__all__)
+    assert fleet_programs.__all__ == sorted(fleet_programs.__all__)
+    assert all(getattr(fleet_programs, name) is not None for name in fleet_programs.__all__)
     with pytest.raises(AttributeError, match="no attribute 'programm'"):
-        _ = fleet.static.programm
+        _ = fleet_programs.programm
 
 
 def test_a_clone_takes_all_that_its_reader_gives(program: Program, x: Variable) -> None:
-    out, label = fleet.static.layers.scale(x), data("label", [1])
+    out, label = fleet_programs.layers.scale(x), data("label", [1])
     with program.adding("backward"):
-        fleet.static.layers.scale(label)
+        fleet_programs.layers.scale(label)
     reader = PyReader([x, label], iterable=False)
     reader.decorate_batch_generator(lambda: iter([[np.ones((1, 2), np.float32), np.ones((1, 1), np.float32)]]))
     reader.start()

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.static import layers, optimizer
-from fleet.static.attr import ParamAttr
-from fleet.static.backward import append_backward
-from fleet.static.executor.emit import Emitter
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.inside import loop
-from fleet.static.layers.io import fed
-from fleet.static.program import Program
-from fleet.static.variable import Variable
-from fleet.static.verify import verify
+from fleet_programs import layers, optimizer
+from fleet_programs.executor.emit import Emitter
+from fleet_programs.gradients.backward import append_backward
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.inside import loop
+from fleet_programs.layers.io import fed
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.program.program import Program
+from fleet_programs.program.variable import Variable
+from fleet_programs.program.verify import verify
 from support.programs import building
 
 RANDOM = np.random.default_rng(5)

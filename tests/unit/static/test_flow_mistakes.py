@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers
-from fleet.static.backward import append_backward
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.inside import loop
-from fleet.static.layers.io import fed
-from fleet.static.program import Program
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.gradients.backward import append_backward
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.inside import loop
+from fleet_programs.layers.io import fed
+from fleet_programs.program.program import Program
+from fleet_programs.program.variable import Variable
 from support.programs import Built, building
 
 X = np.random.default_rng(5).standard_normal((4, 3))

@@ -14,20 +14,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers, names, optimizer
-from fleet.static.backward import append_backward
-from fleet.static.block import Block
-from fleet.static.bodies import check_bodies
-from fleet.static.dtypes import DTYPES
-from fleet.static.json_form import to_json
-from fleet.static.kinds import ROWS, TENSOR
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.io import data, fed
-from fleet.static.operator import ROLES, Operator
-from fleet.static.ops import definition, known
-from fleet.static.program import Program, program_guard
-from fleet.static.text import to_text
-from fleet.static.variable import Parameter, Penalty, Variable
+from fleet_programs import layers, optimizer
+from fleet_programs.definition.dtypes import DTYPES
+from fleet_programs.definition.kinds import ROWS, TENSOR
+from fleet_programs.definition.operator import ROLES, Operator
+from fleet_programs.expressions import names
+from fleet_programs.gradients.backward import append_backward
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.io import data, fed
+from fleet_programs.operators import definition, known
+from fleet_programs.program.block import Block
+from fleet_programs.program.bodies import check_bodies
+from fleet_programs.program.json_form import to_json
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.program.text import to_text
+from fleet_programs.program.variable import Parameter, Penalty, Variable
 from support.programs import building
 from support.programs_compared import difference, same
 

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from fleet import _native
 from fleet.errors import UsageError
-from fleet.static import layers, optimizer, regularizer
-from fleet.static.attr import ParamAttr
-from fleet.static.executor import fuse
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.scope import Scope
-from fleet.static.layers.io import fed
-from fleet.static.variable import Variable
+from fleet_programs import layers, optimizer
+from fleet_programs.executor import fuse
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.scope import Scope
+from fleet_programs.layers.io import fed
+from fleet_programs.parameters import regularizer
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.program.variable import Variable
 from support.programs import Built, building
 
 SGD = {"fused_mul_sgd", "fused_bias_sgd"}

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.static import layers
-from fleet.static import optimizer as of
-from fleet.static.executor import fuse
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.fuse.updates import FUSED
-from fleet.static.executor.lowering import Lowering
-from fleet.static.executor.memory import memory_optimize
-from fleet.static.executor.scope import Scope
-from fleet.static.layers.io import fed
-from fleet.static.regularizer import L1Decay, L2Decay
+from fleet_programs import layers
+from fleet_programs import optimizer as of
+from fleet_programs.executor import fuse
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.fuse.updates import FUSED
+from fleet_programs.executor.memory import memory_optimize
+from fleet_programs.executor.scope import Scope
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.layers.io import fed
+from fleet_programs.parameters.regularizer import L1Decay, L2Decay
 from support.programs import Built, building
 from support.update_cases import MANY, NUM_MANY, many_updates, many_values
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageError
-from fleet.static import io
+from fleet_programs import io
 from support.programs_alone import HEIGHT, Alone, feed, geo
 
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageError, UsageTypeError
-from fleet.static import io, layers, optimizer
-from fleet.static.executor.lod import LoDTensor, LoDTensorArray, create_random_int_lodtensor
-from fleet.static.executor.place import CPUPlace
-from fleet.static.executor.scope import Scope, scope_guard
-from fleet.static.layers.io import fed
-from fleet.static.moving_average import ExponentialMovingAverage
-from fleet.static.operator import OPTIMIZE, SCHEDULE
-from fleet.static.reader import DataLoader, PyReader
+from fleet_programs import io, layers, optimizer
+from fleet_programs.definition.operator import OPTIMIZE, SCHEDULE
+from fleet_programs.executor.lod import LoDTensor, LoDTensorArray, create_random_int_lodtensor
+from fleet_programs.executor.place import CPUPlace
+from fleet_programs.executor.scope import Scope, scope_guard
+from fleet_programs.feeding.reader import DataLoader, PyReader
+from fleet_programs.layers.io import fed
+from fleet_programs.optimizer.moving_average import ExponentialMovingAverage
 from support.programs import building, trained
 
 

@@ -13,16 +13,17 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from fleet.checkpoint.listing import LISTING
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageError, UsageTypeError
-from fleet.static import io, names
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.scope import Scope, global_scope, scope_guard
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.io import data
-from fleet.static.program import Program, program_guard
-from fleet.static.remote import Remote
-from fleet.static.variable import Variable
+from fleet_programs import io
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.scope import Scope, global_scope, scope_guard
+from fleet_programs.expressions import names
+from fleet_programs.io.listing import LISTING
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.io import data
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.program.variable import Variable
+from fleet_programs.remote import Remote
 from support.programs_compared import same
 
 
@@ -159,8 +160,8 @@ def test_a_save_that_fails_leaves_the_one_before(tmp_path: Path, scope: Scope, m
             raise CheckpointError("the disk is full")
         return real(*args)
 
-    real = sys.modules["fleet.static.io.files"]._write_npy
-    monkeypatch.setattr("fleet.static.io.files._write_npy", fails_late)
+    real = sys.modules["fleet_programs.io.files"]._write_npy
+    monkeypatch.setattr("fleet_programs.io.files._write_npy", fails_late)
     with pytest.raises(CheckpointError, match="the disk is full"):
         io.save_persistables(Executor(), tmp_path, main)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -239,7 +240,7 @@ def test_a_whole_save_that_fails_leaves_the_one_before(
     def fails(*args: Any) -> None:
         raise CheckpointError("the disk is full")
 
-    monkeypatch.setattr("fleet.static.io.files.write_file", fails)  # writes the program, after all values
+    monkeypatch.setattr("fleet_programs.io.files.write_file", fails)  # writes the program, after all values
     with pytest.raises(CheckpointError, match="the disk is full"):
         io.save(main, tmp_path / "m")
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -251,7 +252,7 @@ def test_programs_with_servers_are_saved_by_those_who_know_them(
     main, _ = build()
     main.notes["servers"] = {}
     those = mock.create_autospec(Remote)
-    monkeypatch.setattr("fleet.static.remote._load", lambda: those)
+    monkeypatch.setattr("fleet_programs.remote._load", lambda: those)
     exe = Executor()
     io.save_persistables(exe, tmp_path, main)
     io.load_persistables(exe, tmp_path, main, "f")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.runtime.programs import strategy_options
-from fleet.runtime.programs.trainer import Trainer
-from fleet.static import layers, optimizer
-from fleet.transpiler import DistributeTranspilerConfig
+from fleet_programs import layers, optimizer
+from fleet_programs.jobs import strategy_options
+from fleet_programs.jobs.trainer import Trainer
+from fleet_programs.transpiler import DistributeTranspilerConfig
 from support.programs_alone import Alone
 
 

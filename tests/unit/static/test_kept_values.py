@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.static import layers, optimizer
-from fleet.static.executor.lod import Fetched, LoDTensor
-from fleet.static.executor.scope import scope_guard
-from fleet.static.layers.io import fed
-from fleet.static.moving_average import ExponentialMovingAverage
-from fleet.static.reader import PyReader
 from fleet.strategy import BuildStrategy, ExecutionStrategy
+from fleet_programs import layers, optimizer
+from fleet_programs.executor.lod import Fetched, LoDTensor
+from fleet_programs.executor.scope import scope_guard
+from fleet_programs.feeding.reader import PyReader
+from fleet_programs.layers.io import fed
+from fleet_programs.optimizer.moving_average import ExponentialMovingAverage
 from support.programs import building
 
 

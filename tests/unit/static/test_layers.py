@@ -1,4 +1,4 @@
-"""`fleet.static.layers` has every layer, under its own name."""
+"""`fleet_programs.layers` has every layer, under its own name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 import inspect
 import pkgutil
 
-from fleet.static import layers
+from fleet_programs import layers
 
 INSIDE = {"fed", "target"}  # what layers call
 HELPERS = {"alike", "from_rows", "helper", "inside", "nested", "ragged", "sizes", "windows"}

@@ -11,10 +11,10 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import layers
-from fleet.static.backward import append_backward, gradients
-from fleet.static.layers.io import fed
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.gradients.backward import append_backward, gradients
+from fleet_programs.layers.io import fed
+from fleet_programs.program.variable import Variable
 from support.loss_cases import LABELS, LOGITS, LOSS_CASES, Build, softened
 from support.programs import building
 from support.static_ops import RNG, check

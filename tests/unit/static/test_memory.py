@@ -12,18 +12,18 @@ import pytest
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers, optimizer
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.lowering import Lowering
-from fleet.static.executor.memory import memory_optimize, release_memory
-from fleet.static.executor.parallel import CompiledProgram
-from fleet.static.executor.scope import Scope
-from fleet.static.layers.io import fed
-from fleet.static.operator import Operator
-from fleet.static.program import Program
-from fleet.static.registry import Kernel
-from fleet.static.variable import Variable
 from fleet.strategy import BuildStrategy
+from fleet_programs import layers, optimizer
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Kernel
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.memory import memory_optimize, release_memory
+from fleet_programs.executor.parallel import CompiledProgram
+from fleet_programs.executor.scope import Scope
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.layers.io import fed
+from fleet_programs.program.program import Program
+from fleet_programs.program.variable import Variable
 from support.programs import Built, building
 
 RNG = np.random.default_rng(3)

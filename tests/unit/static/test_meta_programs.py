@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 import fleet
 import fleet.runtime.pairs
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError, StrategyError, UsageError
-from fleet.runtime.programs.meta import for_workers
-from fleet.static import layers, optimizer
+from fleet_programs import layers, optimizer
+from fleet_programs.jobs.meta import for_workers
 
 Values = dict[str, NDArray[Any]]
 

@@ -8,9 +8,9 @@ import torch
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.metrics.roc import auc as auc_of_counts
-from fleet.static import layers
-from fleet.static.layers.io import fed
-from fleet.static.optimizer import SGD
+from fleet_programs import layers
+from fleet_programs.layers.io import fed
+from fleet_programs.optimizer import SGD
 from support.programs import Built, building
 
 RNG = np.random.default_rng(3)

@@ -11,12 +11,12 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.backward import gradients
-from fleet.static.layers.conv import conv2d, conv3d
-from fleet.static.layers.conv_transpose import conv2d_transpose
-from fleet.static.layers.io import data, fed
-from fleet.static.layers.nn import dropout, fc
-from fleet.static.layers.pool import adaptive_pool2d, pool2d
+from fleet_programs.gradients.backward import gradients
+from fleet_programs.layers.images.conv import conv2d, conv3d
+from fleet_programs.layers.images.conv_transpose import conv2d_transpose
+from fleet_programs.layers.images.pool import adaptive_pool2d, pool2d
+from fleet_programs.layers.io import data, fed
+from fleet_programs.layers.nn import dropout, fc
 from support.programs import building
 from support.static_ops import check, normal
 

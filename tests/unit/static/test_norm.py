@@ -10,9 +10,9 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.layers import norm
-from fleet.static.layers.io import fed
+from fleet_programs import layers
+from fleet_programs.layers import norm
+from fleet_programs.layers.io import fed
 from support.programs import building
 from support.static_ops import check, normal
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.static.layers import observing
-from fleet.static.layers.io import fed
-from fleet.static.layers.nn import fc
-from fleet.static.layers.table import mean
-from fleet.static.program import Program
+from fleet_programs.layers.building import observing
+from fleet_programs.layers.io import fed
+from fleet_programs.layers.nn import fc
+from fleet_programs.layers.table import mean
+from fleet_programs.program.program import Program
 from support.programs import building
 from support.static_ops import check, feed_variable, normal
 

@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.static import optimizer as of
-from fleet.static.attr import ParamAttr
-from fleet.static.layers.io import data, fed
-from fleet.static.layers.lookup import embedding
-from fleet.static.layers.loss import square_error_cost
-from fleet.static.layers.nn import fc
-from fleet.static.layers.table import elementwise_mul, mean
-from fleet.static.program import Program, program_guard
-from fleet.static.regularizer import L1Decay, L2Decay
-from fleet.static.variable import Parameter, Penalty, Variable
+from fleet_programs import optimizer as of
+from fleet_programs.layers.io import data, fed
+from fleet_programs.layers.lookup import embedding
+from fleet_programs.layers.loss import square_error_cost
+from fleet_programs.layers.nn import fc
+from fleet_programs.layers.table import elementwise_mul, mean
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.parameters.regularizer import L1Decay, L2Decay
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.program.variable import Parameter, Penalty, Variable
 from support.programs import building
 
 RNG = np.random.default_rng(0)

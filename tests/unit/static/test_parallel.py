@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.parallel import CompiledProgram, ParallelExecutor
-from fleet.static.executor.place import CPUPlace, CUDAPlace
-from fleet.static.executor.scope import scope_guard
-from fleet.static.notes import COLLECTIVE_NOTE
-from fleet.static.places import cpu_places
 from fleet.strategy import BuildStrategy, ExecutionStrategy
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.parallel import CompiledProgram, ParallelExecutor
+from fleet_programs.executor.place import CPUPlace, CUDAPlace
+from fleet_programs.executor.places import cpu_places
+from fleet_programs.executor.scope import scope_guard
+from fleet_programs.program.notes import COLLECTIVE_NOTE
 from support.programs import trained
 
 FEED = {"x": np.ones((2, 3), np.float32)}

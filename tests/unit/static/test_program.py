@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers, names, optimizer
-from fleet.static.attr import ParamAttr
-from fleet.static.executor.executor import Executor
-from fleet.static.initializer import Constant
-from fleet.static.layers.io import fed
-from fleet.static.program import Program, default_main_program, default_startup_program, program_guard
-from fleet.static.regularizer import L2Decay
-from fleet.static.variable import Parameter, Variable
+from fleet_programs import layers, optimizer
+from fleet_programs.executor.executor import Executor
+from fleet_programs.expressions import names
+from fleet_programs.layers.io import fed
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.parameters.initializer import Constant
+from fleet_programs.parameters.regularizer import L2Decay
+from fleet_programs.program.program import Program, default_main_program, default_startup_program, program_guard
+from fleet_programs.program.variable import Parameter, Variable
 from support.programs import Built, building
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

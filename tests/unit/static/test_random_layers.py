@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import layers
-from fleet.static.layers.io import fed
-from fleet.static.program import Program
+from fleet_programs import layers
+from fleet_programs.layers.io import fed
+from fleet_programs.program.program import Program
 from support.programs import building
 from support.static_ops import SEED, Tried, normal
 

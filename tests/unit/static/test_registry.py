@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.runtime.programs.kernels import KERNELS
-from fleet.static import extensions, ops, registry
-from fleet.static.block import Block
-from fleet.static.layers.io import fed
+from fleet_programs import operators as ops
+from fleet_programs.definition import extensions, registry
+from fleet_programs.jobs.kernels import KERNELS
+from fleet_programs.layers.io import fed
+from fleet_programs.program.block import Block
 from support.definitions import has_kernel, names_slots_that_exist
 from support.programs import building
 
@@ -91,7 +92,7 @@ def added(block: Block, **changed: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"type": "rulu"}, "there is no operator 'rulu'; fleet.static.ops.known() lists those there are"),
+        ({"type": "rulu"}, "there is no operator 'rulu'; fleet_programs.operators.known() lists those there are"),
         ({"inputs": {"X": "x", "Z": "x"}}, "operator relu has no input 'Z'; it has X"),
         ({"inputs": {}}, "operator relu: input X takes one variable, got 0"),
         ({"inputs": {"X": ["x", "x"]}}, "operator relu: input X takes one variable, got 2"),

@@ -8,14 +8,14 @@ import sys
 import pytest
 
 from fleet.errors import NotReadyError, UsageError
-from fleet.runtime.programs.remote import programs
-from fleet.static.remote import remote
+from fleet_programs.jobs.remote import programs
+from fleet_programs.remote import remote
 from support.programs import building
 
 ALONE = """
 import sys
-from fleet import static
-from fleet.static.remote import remote
+import fleet_programs as static
+from fleet_programs.remote import remote
 assert not any(name.startswith("fleet.runtime") for name in sys.modules)
 program = static.Program.parse_from_string("program random_seed=0\\nblock 0 {\\n  send() @remote\\n}\\n")
 assert not any(name.startswith("fleet.runtime") for name in sys.modules)
@@ -31,7 +31,7 @@ def test_the_runtime_is_what_programs_are_given() -> None:
 
 
 def test_without_anybody_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.static.remote._load", None)
+    monkeypatch.setattr("fleet_programs.remote._load", None)
     with building() as built:
         built.main.global_block().append_op("send_barrier")
     with pytest.raises(NotReadyError, match="nobody here talks to other processes for a program; import fleet"):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fleet.errors import UsageTypeError
-from fleet.static import layers
-from fleet.static.layers.io import fed
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.layers.io import fed
+from fleet_programs.program.variable import Variable
 from support.programs import building
 
 WRONG: list[tuple[Callable[[Variable], Any], str]] = [

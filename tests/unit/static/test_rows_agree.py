@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.layers.io import fed
-from fleet.static.optimizer import SGD
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.layers.io import fed
+from fleet_programs.optimizer import SGD
+from fleet_programs.program.variable import Variable
 from support.programs import building
 
 PAIRS: dict[str, Callable[[Variable, Variable], Variable]] = {

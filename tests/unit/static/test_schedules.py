@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.layers import learning_rate as rates
-from fleet.static.layers.io import fed
-from fleet.static.layers.table import elementwise_mul, mean
-from fleet.static.optimizer import SGD
-from fleet.static.variable import Variable
+from fleet_programs.layers import learning_rate as rates
+from fleet_programs.layers.io import fed
+from fleet_programs.layers.table import elementwise_mul, mean
+from fleet_programs.optimizer import SGD
+from fleet_programs.program.variable import Variable
 from support.programs import building
 
 Make = Callable[[], Variable]

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.layers.io import fed
+from fleet_programs import layers
+from fleet_programs.layers.io import fed
 from support.programs import building
 from support.static_ops import check, feed_variable, normal
 
@@ -66,7 +66,7 @@ def test_a_batch_of_nothing_but_empty_rows(kind: str) -> None:
 
 
 def test_the_gradient_of_pooling_does_not_keep_its_input() -> None:
-    from fleet.static.registry import definition
+    from fleet_programs.definition.registry import definition
 
     assert "X" not in definition("sequence_pool_grad").slots
 

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers, methods
-from fleet.static.layers.io import fed
+from fleet_programs import layers
+from fleet_programs.expressions import methods
+from fleet_programs.layers.io import fed
 from support.programs import building
 from support.static_ops import check, normal
 

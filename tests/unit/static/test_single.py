@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
-from fleet.static import layers
-from fleet.static.executor.single import Single, as_single
+import fleet_programs as static
+from fleet_programs import layers
+from fleet_programs.executor.single import Single, as_single
 
 
 def test_a_fetched_loss_is_a_number_too() -> None:

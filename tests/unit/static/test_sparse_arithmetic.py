@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.rows import Rows
-from fleet.static.executor.scope import Scope
-from fleet.static.kinds import ROWS
+from fleet_programs.definition.kinds import ROWS
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.scope import Scope
+from fleet_programs.kernel.rows import Rows
 from support.programs import building
 
 INDEX = torch.tensor([3, 1, 3])

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import layers
-from fleet.static.backward import gradients
-from fleet.static.layers.io import fed
-from fleet.static.ops.shaping import reshaped
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.gradients.backward import gradients
+from fleet_programs.layers.io import fed
+from fleet_programs.operators.tensors.shaping import reshaped
+from fleet_programs.program.variable import Variable
 from support.programs import building
 from support.static_ops import check, normal
 from support.tensor_cases import TENSOR_CASES, Build, X

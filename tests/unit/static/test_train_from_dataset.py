@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
-from fleet.static import layers, optimizer
-from fleet.static.executor.dataset import FetchHandler
-from fleet.static.executor.executor import Executor
-from fleet.static.layers.io import fed
-from fleet.static.variable import Variable
+from fleet_programs import layers, optimizer
+from fleet_programs.executor.dataset import FetchHandler
+from fleet_programs.executor.executor import Executor
+from fleet_programs.layers.io import fed
+from fleet_programs.program.variable import Variable
 from support.programs import Built, building
 
 WAIT_S = 10.0

@@ -11,12 +11,12 @@ import torch
 
 from fleet import _native
 from fleet.errors import UsageError
-from fleet.static import optimizer as of
-from fleet.static.block import Block
-from fleet.static.executor.lowering import Lowering
-from fleet.static.executor.rows import Rows
-from fleet.static.kinds import TENSOR
-from fleet.static.regularizer import L1Decay, L2Decay
+from fleet_programs import optimizer as of
+from fleet_programs.definition.kinds import TENSOR
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.kernel.rows import Rows
+from fleet_programs.parameters.regularizer import L1Decay, L2Decay
+from fleet_programs.program.block import Block
 from support.programs import building
 from support.update_cases import CASES, HEIGHT, LR, STEPS, WIDTH, Case, Floats, dense_program, random, sparse_program
 

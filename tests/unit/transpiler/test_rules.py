@@ -10,9 +10,10 @@ import pytest
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.ps.dense import dense_group
-from fleet.static import Executor, ParamAttr, Scope, layers, optimizer, regularizer
-from fleet.transpiler.rules import rule_of
-from fleet.transpiler.updates import Rate, updates_of
+from fleet_programs import Executor, ParamAttr, Scope, layers, optimizer
+from fleet_programs.parameters import regularizer
+from fleet_programs.transpiler.planning.rules import rule_of
+from fleet_programs.transpiler.planning.updates import Rate, updates_of
 from support.trained_programs import Pair, built
 
 L2 = regularizer.L2Decay(0.1)

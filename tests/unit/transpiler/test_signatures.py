@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from fleet.errors import EndpointError, NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
-from fleet.static.program import Program, default_main_program, default_startup_program
 from fleet.strategy.mode import Mode
-from fleet.transpiler import DistributeTranspilerConfig, HashName, RoundRobin
-from fleet.transpiler.arguments import Arguments, read
+from fleet_programs.program.program import Program, default_main_program, default_startup_program
+from fleet_programs.transpiler import DistributeTranspilerConfig, HashName, RoundRobin
+from fleet_programs.transpiler.planning.arguments import Arguments, read
 
 SERVERS = "10.0.0.1:6174,10.0.0.2:6174"
 MAIN, STARTUP = Program(), Program()

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from fleet.errors import UsageError, UsageTypeError
 from fleet.ps.rules import SGD
 from fleet.ps.spec import DenseSpec, JobSpec, check_cover
-from fleet.static.program import Program
-from fleet.transpiler import HashName, PSDispatcher, RoundRobin
-from fleet.transpiler.arguments import Arguments
-from fleet.transpiler.plan import Plan
-from fleet.transpiler.share import shares_of
-from fleet.transpiler.slicing import Piece, place
+from fleet_programs.program.program import Program
+from fleet_programs.transpiler import HashName, PSDispatcher, RoundRobin
+from fleet_programs.transpiler.planning.arguments import Arguments
+from fleet_programs.transpiler.planning.plan import Plan
+from fleet_programs.transpiler.planning.share import shares_of
+from fleet_programs.transpiler.planning.slicing import Piece, place
 
 PROGRAM = Program()
 

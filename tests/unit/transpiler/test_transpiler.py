@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from fleet.errors import DeadlineError, EndpointError, NotReadyError, UsageError, UsageTypeError
-from fleet.static import Executor, ParamAttr, Scope, clip, layers, optimizer
-from fleet.static.notes import SERVERS_NOTE
-from fleet.static.program import Program, program_guard
-from fleet.transpiler import (
+from fleet_programs import Executor, ParamAttr, Scope, layers, optimizer
+from fleet_programs.gradients import clip
+from fleet_programs.program.notes import SERVERS_NOTE
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.transpiler import (
     DistributeTranspiler,
     DistributeTranspilerConfig,
     GradAllReduce,
@@ -22,7 +23,7 @@ from fleet.transpiler import (
     PSDispatcher,
     memory_optimize,
 )
-from fleet.transpiler.plan import Plan
+from fleet_programs.transpiler.planning.plan import Plan
 from support import trained_programs as programs
 from support.trained_programs import Pair, built
 
@@ -283,7 +284,7 @@ def _trained(main: Program, startup: Program) -> Any:
 def test_trainers_with_equal_batches_train_as_one(
     make: Callable[[], Pair], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fleet.runtime.programs.kernels import KERNELS
+    from fleet_programs.jobs.kernels import KERNELS
 
     def doubled(*tensors: torch.Tensor) -> Any:  # what the other trainer, with the same batch, adds
         sums = torch._foreach_mul(list(tensors), 2)

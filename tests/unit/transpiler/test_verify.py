@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.block import Block
-from fleet.static.layers.io import fed
-from fleet.static.operator import Operator
-from fleet.static.program import Program
-from fleet.static.verify import unmade, verify
-from fleet.transpiler import passes
-from fleet.transpiler.verify import verified
+from fleet_programs import layers
+from fleet_programs.definition.operator import Operator
+from fleet_programs.layers.io import fed
+from fleet_programs.program.block import Block
+from fleet_programs.program.program import Program
+from fleet_programs.program.verify import unmade, verify
+from fleet_programs.transpiler import passes
+from fleet_programs.transpiler.planning.verify import verified
 from golden.cases import CASES, FOLDER
 from support.programs import building
 from support.trained_programs import Pair, fit_a_line, mlp, schedule, tied, word2vec

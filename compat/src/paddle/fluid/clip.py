@@ -4,6 +4,8 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static.clip": "GradientClipByGlobalNorm GradientClipByNorm GradientClipByValue set_gradient_clip"},
+    {
+        "fleet_programs.gradients.clip": "GradientClipByGlobalNorm GradientClipByNorm GradientClipByValue set_gradient_clip"
+    },
     refused={"ErrorClipByValue": "clip gradients: GradientClipByValue"},
 )

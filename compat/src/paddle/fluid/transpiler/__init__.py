@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.transpiler": "DistributeTranspiler DistributeTranspilerConfig HashName RoundRobin memory_optimize "
+        "fleet_programs.transpiler": "DistributeTranspiler DistributeTranspilerConfig HashName RoundRobin memory_optimize "
         "release_memory"
     },
     parts="collective distribute_transpiler ps_dispatcher",

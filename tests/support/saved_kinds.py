@@ -25,7 +25,7 @@ from fleet.ps.service import Service
 from fleet.runtime.training.checkpoint import Checkpoint
 from fleet_programs import io
 from fleet_programs.program.json_form import to_json
-from support.programs_alone import Alone, feed
+from program_support.programs_alone import Alone, feed
 from support.training import Trainer, exported, joined, served
 
 

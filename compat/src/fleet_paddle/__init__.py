@@ -1,8 +1,8 @@
 """What the names of PaddlePaddle stand for, over Fleet and torch; `paddle`, beside it, is the tables of names.
 
     imperative/    2.0 on tensors: layers, functions, optimizers, thin over torch
-    programs/      2.0 on programs: the same names for variables of `fleet_programs`; its ops/ and layers/ are families of
-                   1.x that Fleet itself does not need
+    programs/      2.0 on programs: the same names for variables of `fleet_programs`; its ops/ and layers/ are
+                   families of 1.x that Fleet itself does not need
     fluid/         1.8: layers of programs that run on tensors, optimizers, schedules; dygraph/ its classes
     dataset/       the datasets of its tutorials; reader.py, what makes readers of readers
 

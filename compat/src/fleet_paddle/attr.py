@@ -6,7 +6,7 @@ from copy import copy
 from typing import Any
 
 from fleet.errors import UsageTypeError
-from fleet_programs.gradients.clip import GradientClip, set_gradient_clip
+from fleet_programs.backward.clip import GradientClip, set_gradient_clip
 from fleet_programs.parameters.attr import ParamAttr as Attr
 from fleet_programs.parameters.initializer import Initializer
 from fleet_programs.program.notes import leave_out_of_average

@@ -12,6 +12,7 @@ from fleet.api import fleet as shared
 from fleet.errors import NotReadyError, NotSupportedError
 from fleet.strategy import DistributedStrategy
 from fleet_programs import optimizer
+from fleet_programs.jobs.current import main_program_of
 from fleet_programs.program.program import Program, default_main_program, default_startup_program
 
 if TYPE_CHECKING:
@@ -89,6 +90,6 @@ def _optimizer(dirname: str | PathLike[str] | None) -> optimizer.Optimizer:
 
 def _is_begun() -> bool:
     try:
-        return shared.main_program is not None
+        return main_program_of(shared) is not None
     except NotReadyError:
         return False

@@ -13,6 +13,8 @@ from fleet.api import fleet as shared
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.roles import PaddleCloudRoleMaker
 from fleet_paddle.init_again import init_on
+from fleet_programs.jobs.current import main_program_of, startup_program_of
+from fleet_programs.program.program import Program
 
 _ELSEWHERE = {
     "clear_model": "start the job anew without a checkpoint",
@@ -29,6 +31,16 @@ _ELSEWHERE = {
 
 class OlderFleet:
     """The shared Fleet object under its methods of version 1.x."""
+
+    @property
+    def main_program(self) -> Program:
+        """The program to train, after `minimize` of a distributed optimizer."""
+        return main_program_of(shared)
+
+    @property
+    def startup_program(self) -> Program:
+        """The program to run first, after `minimize` of a distributed optimizer."""
+        return startup_program_of(shared)
 
     def split_files(self, files: Sequence[object]) -> list[str]:
         """This worker's files; see `fleet.util.get_file_shard`."""
@@ -61,7 +73,7 @@ class OlderFleet:
         return getattr(shared, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({"all_reduce_worker", "init", "split_files", *dir(shared)})
+        return sorted({"all_reduce_worker", "init", "main_program", "split_files", "startup_program", *dir(shared)})
 
 
 fleet = OlderFleet()

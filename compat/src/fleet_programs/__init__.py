@@ -11,18 +11,28 @@
     exe.run(static.default_startup_program())
     exe.run(feed={"x": ..., "y": ...}, fetch_list=[loss])
 
-Importing this package does nothing: names are resolved when first used.
+Importing this package tells Fleet of programs, and nothing else: names are resolved when first used.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from fleet._lazy import lazily
+from fleet.runtime.jobs import register
+from fleet_programs.kind import ProgramKind
+from fleet_programs.remote import provide
 
 if TYPE_CHECKING:
     from fleet.strategy import BuildStrategy, ExecutionStrategy
-    from fleet_programs import io, layers, optimizer
+    from fleet_programs import fs, io, layers, optimizer, transpiler
+    from fleet_programs.backward import clip
+    from fleet_programs.backward.backward import append_backward, gradients
+    from fleet_programs.datasets.dataset_factory import DatasetFactory
+    from fleet_programs.datasets.dataset_memory import InMemoryDataset
+    from fleet_programs.datasets.dataset_queue import QueueDataset
+    from fleet_programs.datasets.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
     from fleet_programs.definition.operator import Operator
     from fleet_programs.executor.dataset import FetchHandler
     from fleet_programs.executor.executor import Executor
@@ -36,9 +46,8 @@ if TYPE_CHECKING:
     from fleet_programs.expressions.names import name_scope
     from fleet_programs.feeding.feeding import DataFeeder
     from fleet_programs.feeding.reader import DataLoader, EOFException, PyReader
-    from fleet_programs.gradients import clip
-    from fleet_programs.gradients.backward import append_backward, gradients
     from fleet_programs.io import load, load_inference_model, save, save_inference_model
+    from fleet_programs.jobs.current import main_program, startup_program
     from fleet_programs.layers import (
         accuracy,
         auc,
@@ -56,6 +65,7 @@ if TYPE_CHECKING:
     from fleet_programs.program.block import Block
     from fleet_programs.program.program import Program, default_main_program, default_startup_program, program_guard
     from fleet_programs.program.variable import Parameter, Variable
+    from fleet_programs.remote import Remote
 
 _HOMES = {
     "Block": "program.block",
@@ -65,24 +75,30 @@ _HOMES = {
     "CUDAPlace": "executor.place",
     "CompiledProgram": "executor.parallel",
     "DataFeeder": "feeding.feeding",
+    "DataGenerator": "datasets.generator",
     "DataLoader": "feeding.reader",
+    "DatasetFactory": "datasets.dataset_factory",
     "EOFException": "feeding.reader",
     "ExecutionStrategy": "executor.parallel",
     "Executor": "executor.executor",
     "ExponentialMovingAverage": "optimizer.moving_average",
     "FetchHandler": "executor.dataset",
+    "InMemoryDataset": "datasets.dataset_memory",
     "LoDTensor": "executor.lod",
     "LoDTensorArray": "executor.lod",
+    "MultiSlotDataGenerator": "datasets.generator",
+    "MultiSlotStringDataGenerator": "datasets.generator",
     "Operator": "program.block",  # where the definitions are there that its attributes come from
     "ParallelExecutor": "executor.parallel",
     "ParamAttr": "parameters.attr",
     "Parameter": "program.variable",
     "Program": "program.program",
     "PyReader": "feeding.reader",
+    "QueueDataset": "datasets.dataset_queue",
     "Scope": "executor.scope",
     "Variable": "program.variable",
     "accuracy": "layers",
-    "append_backward": "gradients.backward",
+    "append_backward": "backward.backward",
     "auc": "layers",
     "case": "layers",
     "cond": "layers",
@@ -96,9 +112,10 @@ _HOMES = {
     "default_main_program": "program.program",
     "default_startup_program": "program.program",
     "global_scope": "executor.scope",
-    "gradients": "gradients.backward",
+    "gradients": "backward.backward",
     "load": "io",
     "load_inference_model": "io",
+    "main_program": "jobs.current",
     "memory_optimize": "executor.memory",
     "name_scope": "expressions.names",
     "program_guard": "program.program",
@@ -106,17 +123,20 @@ _HOMES = {
     "save": "io",
     "save_inference_model": "io",
     "scope_guard": "executor.scope",
+    "startup_program": "jobs.current",
     "switch_case": "layers",
     "while_loop": "layers",
 }
 
 _MODULES = {
-    "clip": "gradients.clip",
+    "clip": "backward.clip",
     "initializer": "parameters.initializer",
+    "fs": "fs",
     "io": "io",
     "layers": "layers",
     "optimizer": "optimizer",
     "regularizer": "parameters.regularizer",
+    "transpiler": "transpiler",
     "unique_name": "expressions.names",
 }
 
@@ -128,20 +148,26 @@ __all__ = [
     "CUDAPlace",
     "CompiledProgram",
     "DataFeeder",
+    "DataGenerator",
     "DataLoader",
+    "DatasetFactory",
     "EOFException",
     "ExecutionStrategy",
     "Executor",
     "ExponentialMovingAverage",
     "FetchHandler",
+    "InMemoryDataset",
     "LoDTensor",
     "LoDTensorArray",
+    "MultiSlotDataGenerator",
+    "MultiSlotStringDataGenerator",
     "Operator",
     "ParallelExecutor",
     "ParamAttr",
     "Parameter",
     "Program",
     "PyReader",
+    "QueueDataset",
     "Scope",
     "Variable",
     "accuracy",
@@ -159,6 +185,7 @@ __all__ = [
     "data",
     "default_main_program",
     "default_startup_program",
+    "fs",
     "global_scope",
     "gradients",
     "initializer",
@@ -166,6 +193,7 @@ __all__ = [
     "layers",
     "load",
     "load_inference_model",
+    "main_program",
     "memory_optimize",
     "name_scope",
     "optimizer",
@@ -175,9 +203,21 @@ __all__ = [
     "save",
     "save_inference_model",
     "scope_guard",
+    "startup_program",
     "switch_case",
+    "transpiler",
     "unique_name",
     "while_loop",
 ]
 
-__getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES)
+__getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES, live={"main_program", "startup_program"})
+
+
+def _remote() -> Remote:
+    """What lets programs talk to servers and other trainers; named here, as this file lies above all others."""
+    found: Remote = import_module("fleet_programs.jobs.remote").programs
+    return found
+
+
+provide(_remote)
+register(ProgramKind())

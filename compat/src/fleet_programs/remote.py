@@ -1,6 +1,6 @@
-"""What programs need of the code that talks to other processes for them; this package knows no such process.
+"""What programs need of the code that talks to other processes for them; most of this package knows no such process.
 
-`fleet` itself, the package that lies above all others and is imported before any of them, says who provides it.
+`fleet_programs` itself, which lies above its parts and is imported before any of them, says who provides it.
 """
 
 from __future__ import annotations
@@ -76,5 +76,5 @@ def provide(load: Callable[[], Remote]) -> None:
 def remote() -> Remote:
     """Who talks to other processes for the programs of this one."""
     if _load is None:
-        raise NotReadyError("nobody here talks to other processes for a program; import fleet, which does")
+        raise NotReadyError("nobody here talks to other processes for a program; import fleet_programs, which does")
     return _load()

@@ -10,7 +10,7 @@ import torch
 
 from fleet_paddle.fluid import layers
 from fleet_programs.executor.place import CUDAPlace
-from support.static_ops import Build, Tried, normal
+from program_support.static_ops import Build, Tried, normal
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
 

@@ -14,8 +14,8 @@ from fleet_paddle.programs import layers
 from fleet_paddle.programs.ops.xxhash import xxh64
 from fleet_programs.layers.io import fed
 from fleet_programs.program.program import Program
-from support.programs import building
-from support.static_ops import SEED, Tried, check, feed_variable, normal
+from program_support.programs import building
+from program_support.static_ops import SEED, Tried, check, feed_variable, normal
 
 X = normal(5, 4)
 

@@ -18,7 +18,7 @@ from fleet_paddle.fluid import layers as fluid_layers
 from fleet_paddle.imperative import nn
 from fleet_paddle.rows.listing import functions
 from fleet_programs import Variable
-from support.programs import building
+from program_support.programs import building
 
 NOT_CALLED = {
     "BeamSearchDecoder": "it is given to dynamic_decode",

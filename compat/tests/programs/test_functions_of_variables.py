@@ -16,8 +16,8 @@ from fleet_paddle.imperative import nn
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.rows import newer
 from fleet_paddle.rows.listing import functions
-from support.both_ways import same
-from support.programs import building
+from program_support.both_ways import same
+from program_support.programs import building
 
 OF_TENSORS_ALONE = {
     "broadcast_shape": "it takes shapes, which are known in both",

@@ -11,7 +11,7 @@ import fleet_programs as static
 from fleet_paddle.fluid import layers as L  # noqa: N812 - as scripts call it
 from fleet_paddle.programs.lod import LoDTensor
 from fleet_programs.layers.io import fed
-from support.programs import building
+from program_support.programs import building
 
 
 def test_all_that_a_script_gets_is_a_lod_tensor() -> None:

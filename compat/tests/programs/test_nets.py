@@ -10,8 +10,8 @@ from torch.nn import functional
 from fleet.errors import UsageError
 from fleet_paddle.programs import nets
 from fleet_programs.layers.io import fed
-from support.programs import building
-from support.static_ops import check, normal
+from program_support.programs import building
+from program_support.static_ops import check, normal
 
 
 def test_simple_img_conv_pool() -> None:

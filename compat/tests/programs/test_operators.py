@@ -13,8 +13,8 @@ import fleet_programs as static
 from fleet_paddle.fluid import layers as of_fluid
 from fleet_paddle.programs import layers, ops
 from fleet_programs import layers as of_fleet
-from support.definitions import has_kernel, names_slots_that_exist
-from support.programs import building
+from program_support.definitions import has_kernel, names_slots_that_exist
+from program_support.programs import building
 
 HELPERS = {"order", "stacked", "steps"}
 """Files that other modules take from, and `fluid.contrib`, whose layers are not in `fluid.layers`."""

@@ -16,7 +16,7 @@ from fleet_programs.executor.lod import LoDTensor
 from fleet_programs.executor.place import CPUPlace
 from fleet_programs.executor.scope import scope_guard
 from fleet_programs.feeding.reader import EOFException
-from support.programs import building
+from program_support.programs import building
 
 
 @pytest.fixture

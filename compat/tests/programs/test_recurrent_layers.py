@@ -16,7 +16,7 @@ from fleet.errors import UsageError
 from fleet_paddle import imperative, mode
 from fleet_paddle.imperative import nn
 from fleet_programs import Program
-from support.programs import Built, building
+from program_support.programs import Built, building
 
 RANDOM = np.random.default_rng(3)
 X = RANDOM.standard_normal((2, 5, 3)).astype(np.float32)

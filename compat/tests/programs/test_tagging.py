@@ -14,8 +14,8 @@ from fleet_paddle.programs.layers import tagging
 from fleet_programs.layers.io import fed
 from fleet_programs.parameters.attr import ParamAttr
 from fleet_programs.program.program import Program
-from support.programs import building
-from support.static_ops import check, feed_variable, normal
+from program_support.programs import building
+from program_support.static_ops import check, feed_variable, normal
 
 OFFSETS = np.array([0, 2, 2, 5, 6])
 TAGS = 3

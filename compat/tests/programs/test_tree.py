@@ -9,7 +9,7 @@ from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle.programs.device import device_guard
 from fleet_paddle.programs.tree import tdm_child, tdm_sampler
 from fleet_programs.layers.io import fed
-from support.programs import building
+from program_support.programs import building
 
 # Two layers: nodes 1 and 2, then 3 to 6. The path of item 3 ends above the second.
 TRAVEL = np.array([[1, 3], [1, 4], [2, 5], [2, 0]])

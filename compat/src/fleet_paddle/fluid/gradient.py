@@ -13,13 +13,13 @@ from typing import Any
 import torch
 
 from fleet.errors import NotSupportedError
+from fleet_programs.backward.backward import gradients
 from fleet_programs.definition.dtypes import FLOATS
 from fleet_programs.definition.operator import Operator
 from fleet_programs.definition.registry import definition
 from fleet_programs.executor.compile import needed
 from fleet_programs.executor.emit import Emitter, Step
 from fleet_programs.executor.scope import Scope
-from fleet_programs.gradients.backward import gradients
 from fleet_programs.kernel.lowering import Lowering
 from fleet_programs.program.program import Program, program_guard
 

@@ -46,8 +46,8 @@ def computed(
     A slot that was left out is None, one of several variables a list. `wrt` are the slots that get a gradient, `outs`
     those whose gradient counts, all unless given. `values` are slots of whole numbers that decide about shapes: in the
     tries their variables are 1, 2, 3 and so on, then 2, 4, 6. `infer` finds shapes where a tensor without values
-    cannot. The rest is what `fleet_programs.operators.common.making.computes` takes. A number is of shape [1], as everywhere in
-    programs.
+    cannot. The rest is what `fleet_programs.operators.common.making.computes` takes. A number is of shape [1], as
+    everywhere in programs.
     """
 
     def define(function: Kernel) -> Kernel:

@@ -1,4 +1,4 @@
-"""Methods of variables that are functions: `x.mean()` is `table.mean(x)`; `fleet_programs.expressions.methods` asks here."""
+"""Methods of variables that are functions: `x.mean()` is `table.mean(x)`; for `fleet_programs.expressions`."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
+from fleet_programs.backward.backward import ParamsGrads
 from fleet_programs.definition.operator import Operator
-from fleet_programs.gradients.backward import ParamsGrads
 from fleet_programs.optimizer import Optimizer
 from fleet_programs.program.program import Program
 from fleet_programs.program.variable import Parameter, Variable

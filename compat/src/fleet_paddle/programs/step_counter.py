@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fleet_programs.definition.operator import SCHEDULE
 from fleet_programs.layers.building.helper import LayerBuilder
-from fleet_programs.layers.building.observing import autoincreased_step_counter
 from fleet_programs.layers.learning_rate import COUNTER
+from fleet_programs.layers.observing import autoincreased_step_counter
 from fleet_programs.program.variable import Variable
 
 

@@ -93,7 +93,7 @@ def function(
     num_operands: int = 1,
     **more: Any,
 ) -> Function:
-    """A row whose spelling is given as text; see `fleet_programs.expressions.spelling`. `more` are other fields of `Function`."""
+    """A row whose spelling is text of `fleet_programs.expressions.spelling`. `more` are other fields of `Function`."""
     return Function(Spelling.parse(text), doc, of_tensors, of_variables, layer, num_operands, **more)
 
 

@@ -15,9 +15,9 @@ from typing import Any
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet_programs.amp.casting import SINGLE, cast_forward
 from fleet_programs.amp.lists import AutoMixedPrecisionLists
+from fleet_programs.backward.backward import ParamsGrads
 from fleet_programs.definition.operator import BACKWARD, FORWARD, Operator
 from fleet_programs.expressions import names
-from fleet_programs.gradients.backward import ParamsGrads
 from fleet_programs.optimizer.base import Optimizer
 from fleet_programs.parameters.initializer import Constant
 from fleet_programs.parameters.settings import number, switch, whole

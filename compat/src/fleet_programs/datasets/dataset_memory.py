@@ -18,7 +18,7 @@ from fleet_programs.datasets.loading import Preload, load
 from fleet_programs.datasets.memory_settings import MemorySettings
 from fleet_programs.datasets.multislot import Format
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger(f"fleet.{__name__}")  # below Fleet, which shows what it logs
 
 
 class InMemoryDataset(MemorySettings):

@@ -1,6 +1,6 @@
 """Generators of MultiSlot text: ordinary Python programs that a dataset runs as its pipe command.
 
-    class Clicks(fleet.data.MultiSlotDataGenerator):
+    class Clicks(fleet_programs.MultiSlotDataGenerator):
         def generate_sample(self, line):
             def samples():
                 label, *ids = map(int, line.split())

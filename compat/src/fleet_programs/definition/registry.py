@@ -191,8 +191,8 @@ def register_grad(
 def definition(type: str) -> Definition:
     """The definition of a type; UsageError if there is none.
 
-    Those of Fleet are there once `fleet_programs.operators` is, which blocks need: whoever has a program has them. Those of
-    other packages are there once they are asked for; see `extensions`.
+    Those of this package are there once `fleet_programs.operators` is, which blocks need: whoever has a program has
+    them. Those of other packages are there once they are asked for; see `extensions`.
     """
     found = _definitions.get(type)
     if found is None:

@@ -16,7 +16,7 @@ Run = Callable[[Batch, Sequence[Variable | str]], list[Any]]
 STOP_S = 30.0
 """How long a handler, or a batch that is being computed, may take to end when training does."""
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger(f"fleet.{__name__}")  # below Fleet, which shows what it logs
 
 
 class FetchHandler:
@@ -130,7 +130,7 @@ def run_over(
 def _begun(batches: Any) -> Iterator[Batch]:
     if not hasattr(batches, "__iter__"):
         raise UsageTypeError(
-            f"dataset must be a fleet.data.InMemoryDataset, a QueueDataset or feeds to go through, got {batches!r}"
+            f"dataset must be an InMemoryDataset, a QueueDataset or feeds to go through, got {batches!r}"
         )
     return iter(batches)
 

@@ -95,7 +95,7 @@ class Executor:
         `print_period` batches, under the names of `fetch_info`; `debug` prints the time that all took.
         """
         if dataset is None:
-            raise UsageError("train_from_dataset: give dataset=, a fleet.data.InMemoryDataset or QueueDataset")
+            raise UsageError("train_from_dataset: give dataset=, an InMemoryDataset or QueueDataset")
         program = default_main_program() if program is None else program
         _check_threads(thread)
         has_servers = SERVERS_NOTE in plain(program).notes

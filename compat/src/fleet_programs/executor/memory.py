@@ -10,7 +10,7 @@ from fleet_programs.program.notes import MEMORY_NOTE
 from fleet_programs.program.program import Program
 from fleet_programs.program.variable import Variable
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger(f"fleet.{__name__}")  # below Fleet, which shows what it logs
 
 
 def memory_optimize(

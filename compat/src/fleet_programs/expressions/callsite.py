@@ -7,8 +7,12 @@ import os
 import sys
 from pathlib import Path
 
-_PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
-_nobodys: tuple[str, ...] = (_PACKAGE, contextlib.__file__, "<frozen ", "<program ", "<row ")
+from fleet import errors
+
+_PACKAGES = tuple(
+    f"{Path(file).resolve().parents[levels]}{os.sep}" for file, levels in ((__file__, 1), (errors.__file__, 0))
+)
+_nobodys: tuple[str, ...] = (*_PACKAGES, contextlib.__file__, "<frozen ", "<program ", "<row ")
 """Code that is nobody's script: Fleet, Python's import machinery, what the Executor and rows are made into, and `with`
 statements."""
 

@@ -1,7 +1,7 @@
 """Methods that another package gives to variables: `x.mean()` in a script that is written so.
 
-A `Variable` of Fleet has signs, an index and `astype`; functions are in `fleet_programs.layers`. A package with names of
-its own provides what finds them, once, before its scripts run.
+A `Variable` has signs, an index and `astype`; functions are in `fleet_programs.layers`. A package with names of its
+own provides what finds them, once, before its scripts run.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger(f"fleet.{__name__}")  # below Fleet, which shows what it logs
 
 PATIENCE_S = 60.0
 """How long a consumer waits for a batch before it says so, and again each time."""

@@ -31,7 +31,7 @@ _FORMAT, _VERSION = "fleet-checksums", 1
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(f"fleet.{__name__}")  # below Fleet, which shows what it logs
 
 
 @dataclass(frozen=True)

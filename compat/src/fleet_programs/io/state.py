@@ -25,7 +25,7 @@ from fleet_programs.program.variable import Variable
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger(f"fleet.{__name__}")  # below Fleet, which shows what it logs
 
 
 def load_program_state(model_path: str | os.PathLike[str], var_list: Iterable[Variable | str] | None = None) -> Arrays:

@@ -54,12 +54,12 @@ class ProgramJob:
     @property
     def main_program(self) -> Program:
         """This worker's main program; NotReadyError before `minimize`."""
-        return self._made(self._main, "fleet.main_program")
+        return self._made(self._main, "fleet_programs.main_program")
 
     @property
     def startup_program(self) -> Program:
         """This worker's startup program; NotReadyError before `minimize`."""
-        return self._made(self._startup, "fleet.startup_program")
+        return self._made(self._startup, "fleet_programs.startup_program")
 
     @property
     def model_dir(self) -> str | None:
@@ -163,7 +163,7 @@ class ProgramJob:
         found = joined or list(self.trainers)
         if len(found) != 1:
             raise NotReadyError(
-                f"{what} needs the servers; run the startup program first: exe.run(fleet.startup_program)"
+                f"{what} needs the servers; run the startup program first: exe.run(fleet_programs.startup_program)"
             )
         return found[0]
 

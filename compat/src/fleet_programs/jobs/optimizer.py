@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import NotSupportedError, UsageTypeError
+from fleet_programs.backward.backward import ParamsGrads
 from fleet_programs.definition.operator import Operator
-from fleet_programs.gradients.backward import ParamsGrads
 from fleet_programs.optimizer import Optimizer
 from fleet_programs.program.program import Program, default_startup_program, program_guard
 from fleet_programs.program.variable import Parameter, Variable

@@ -23,7 +23,7 @@ class Running(Protocol):
 _running: set[Running] = set()
 """Kept alive here: the scope of a trainer may be gone long before the process ends, and what it owes is still owed."""
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger(f"fleet.{__name__}")  # below Fleet, which shows what it logs
 
 
 def add(trainer: Running) -> None:

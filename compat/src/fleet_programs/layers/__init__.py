@@ -17,6 +17,7 @@ from fleet_programs.layers import (
     metric,
     nn,
     norm,
+    observing,
     sequence,
     shaping,
     sparse,
@@ -27,8 +28,6 @@ from fleet_programs.layers.activation import *
 from fleet_programs.layers.arithmetic import *
 from fleet_programs.layers.arrays import *
 from fleet_programs.layers.attention import *
-from fleet_programs.layers.building import observing
-from fleet_programs.layers.building.observing import *
 from fleet_programs.layers.choosing import *
 from fleet_programs.layers.flow import *
 from fleet_programs.layers.images import conv, conv_transpose, pool
@@ -42,6 +41,7 @@ from fleet_programs.layers.loss import *
 from fleet_programs.layers.metric import *
 from fleet_programs.layers.nn import *
 from fleet_programs.layers.norm import *
+from fleet_programs.layers.observing import *
 from fleet_programs.layers.sequence import *
 from fleet_programs.layers.shaping import *
 from fleet_programs.layers.sparse import *

@@ -17,7 +17,7 @@ from fleet.errors import UsageError
 from fleet.strategy.check import Check, Number, Switch, Whole
 from fleet_programs.definition.operator import SCHEDULE
 from fleet_programs.layers.building.helper import LayerBuilder
-from fleet_programs.layers.building.observing import autoincreased_step_counter
+from fleet_programs.layers.observing import autoincreased_step_counter
 from fleet_programs.parameters.settings import checked, number, whole
 from fleet_programs.program.variable import Variable
 

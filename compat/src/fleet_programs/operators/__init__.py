@@ -1,18 +1,8 @@
-"""The operators of Fleet: one file for each family; importing this package defines them all."""
+"""The operators: one file for each family; importing this package defines them all."""
 
 from __future__ import annotations
 
 from fleet_programs.definition.registry import defined, definition, definitions
-from fleet_programs.operators.arithmetic import activation as activation
-from fleet_programs.operators.arithmetic import arithmetic as arithmetic
-from fleet_programs.operators.arithmetic import clip as clip
-from fleet_programs.operators.arithmetic import compare as compare
-from fleet_programs.operators.arithmetic import elementwise as elementwise
-from fleet_programs.operators.arithmetic import linear as linear
-from fleet_programs.operators.arithmetic import matmul as matmul
-from fleet_programs.operators.arithmetic import pointwise as pointwise
-from fleet_programs.operators.arithmetic import reduce as reduce
-from fleet_programs.operators.arithmetic import softmax as softmax
 from fleet_programs.operators.common import making as making
 from fleet_programs.operators.common import segments as segments
 from fleet_programs.operators.common import sides as sides
@@ -32,6 +22,16 @@ from fleet_programs.operators.networks import metric as metric
 from fleet_programs.operators.networks import norm as norm
 from fleet_programs.operators.networks import pool as pool
 from fleet_programs.operators.networks import sequence_pool as sequence_pool
+from fleet_programs.operators.numbers import activation as activation
+from fleet_programs.operators.numbers import arithmetic as arithmetic
+from fleet_programs.operators.numbers import clip as clip
+from fleet_programs.operators.numbers import compare as compare
+from fleet_programs.operators.numbers import elementwise as elementwise
+from fleet_programs.operators.numbers import linear as linear
+from fleet_programs.operators.numbers import matmul as matmul
+from fleet_programs.operators.numbers import pointwise as pointwise
+from fleet_programs.operators.numbers import reduce as reduce
+from fleet_programs.operators.numbers import softmax as softmax
 from fleet_programs.operators.tensors import arrays as arrays
 from fleet_programs.operators.tensors import basic as basic
 from fleet_programs.operators.tensors import choosing as choosing
@@ -57,7 +57,7 @@ from fleet_programs.operators.training import update_lars as update_lars
 __all__ = ["OWN", "definition", "definitions", "known"]
 
 OWN = defined()
-"""The definitions of Fleet itself; `extensions` bring those of other packages."""
+"""The definitions of this package itself; `extensions` bring those of other packages."""
 
 
 def known() -> list[str]:

@@ -10,12 +10,12 @@ from inspect import signature
 from typing import Any, ClassVar, NamedTuple
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
+from fleet_programs.backward.backward import ParamsGrads, append_backward
+from fleet_programs.backward.clip import GradientClip, clipped
 from fleet_programs.definition.kinds import ROWS
 from fleet_programs.definition.operator import OPTIMIZE, Operator
 from fleet_programs.executor.scope import Scope, global_scope
 from fleet_programs.expressions import names
-from fleet_programs.gradients.backward import ParamsGrads, append_backward
-from fleet_programs.gradients.clip import GradientClip, clipped
 from fleet_programs.parameters.initializer import Constant
 from fleet_programs.parameters.settings import number
 from fleet_programs.program.block import Block

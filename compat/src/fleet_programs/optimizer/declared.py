@@ -10,7 +10,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 from fleet.errors import UsageTypeError
 from fleet.strategy.check import Check, Number
-from fleet_programs.gradients.clip import GradientClip
+from fleet_programs.backward.clip import GradientClip
 from fleet_programs.optimizer.base import Accumulator, Optimizer
 from fleet_programs.parameters.settings import checked
 from fleet_programs.program.variable import Parameter, Penalty, Variable

@@ -39,7 +39,7 @@ class DistributeTranspiler:
         self._has_waited = False
 
     def transpile(self, *args: Any, **named: Any) -> None:
-        """Cut the default programs, or those given; `fleet_programs.transpiler.planning.arguments` lists the orders of arguments.
+        """Cut the default programs, or those given; `transpiler.planning.arguments` lists the orders of arguments.
 
         trainer_id: of this trainer, from 0; program, startup_program: what to cut; pservers: a comma list of HOST:PORT;
         trainers: how many there are, or, without servers, a comma list of their endpoints; sync_mode; current_endpoint:

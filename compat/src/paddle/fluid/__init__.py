@@ -7,12 +7,12 @@ alias(
     __name__,
     {
         "fleet_programs": "Block BuildStrategy CPUPlace CUDAPinnedPlace CUDAPlace CompiledProgram DataFeeder "
-        "ExecutionStrategy Executor LoDTensorArray Operator ParallelExecutor Program Scope "
+        "DatasetFactory ExecutionStrategy Executor InMemoryDataset LoDTensorArray Operator ParallelExecutor Program "
+        "QueueDataset Scope "
         "Variable cpu_places create_lod_tensor create_random_int_lodtensor cuda_places data default_main_program "
         "default_startup_program global_scope gradients memory_optimize name_scope program_guard release_memory "
         "save scope_guard",
         "fleet_programs.transpiler": "DistributeTranspiler DistributeTranspilerConfig",
-        "fleet.data": "DatasetFactory InMemoryDataset QueueDataset",
         "fleet_paddle.attr": "ParamAttr",
         "fleet_paddle.dygraph": "load_dygraph save_dygraph",
         "fleet_paddle.foreign.loading": "load",

@@ -5,7 +5,8 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet_programs.gradients.clip": "GradientClipByGlobalNorm GradientClipByNorm GradientClipByValue set_gradient_clip"
+        "fleet_programs.backward.clip": "GradientClipByGlobalNorm GradientClipByNorm GradientClipByValue "
+        "set_gradient_clip"
     },
     refused={"ErrorClipByValue": "clip gradients: GradientClipByValue"},
 )

@@ -19,7 +19,7 @@ from fleet_paddle.imperative.optimizer.gradients import adam_rows
 from fleet_paddle.imperative.optimizer.groups import Clip, Groups, Rate, groups_of, rate_of
 from fleet_paddle.imperative.optimizer.lr import LRScheduler
 from fleet_paddle.taking import Taking
-from fleet_programs.gradients.clip import GradientClip
+from fleet_programs.backward.clip import GradientClip
 
 SCHEDULE = "LR_Scheduler"
 """Where a state has that of the schedule, as PaddlePaddle names it."""

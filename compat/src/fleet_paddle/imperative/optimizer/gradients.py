@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from fleet_paddle.imperative.optimizer.dense_rows import DenseRows
-from fleet_programs.gradients.clip import (
+from fleet_programs.backward.clip import (
     GradientClip,
     GradientClipByGlobalNorm,
     GradientClipByNorm,

@@ -11,7 +11,7 @@ from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet_paddle.imperative.optimizer.lr import LRScheduler
-from fleet_programs.gradients.clip import GradientClip
+from fleet_programs.backward.clip import GradientClip
 from fleet_programs.program.variable import Penalty
 
 Rate = float | LRScheduler

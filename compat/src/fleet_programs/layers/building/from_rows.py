@@ -1,8 +1,8 @@
 """Layers made from the definitions of operators: one for each line that a definition has for version 1.x.
 
 What every such layer does is here: check its variables, turn its arguments into attributes, add the operator, apply an
-activation. `python -m fleet_programs.layers.building.from_rows` prints the stub of `fleet_programs.layers.table`, where those of
-Fleet are; another package makes its own from its own definitions.
+activation. `python -m fleet_programs.layers.building.from_rows` prints the stub of `fleet_programs.layers.table`, where
+those of this package are; another one makes its own from its own definitions.
 """
 
 from __future__ import annotations

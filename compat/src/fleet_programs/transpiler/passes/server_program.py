@@ -28,7 +28,7 @@ from fleet_programs.transpiler.planning.verify import verified
 DELTA = "@DELTA"
 ONE = (1,)
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger(f"fleet.{__name__}")  # below Fleet, which shows what it logs
 
 
 @verified

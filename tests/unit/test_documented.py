@@ -16,7 +16,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = {"src/fleet": "fleet", "compat/src/fleet_paddle": "fleet_paddle", "compat/src/paddle": "paddle"}
+SOURCES = {
+    "src/fleet": "fleet",
+    **{f"compat/src/{house}": house for house in ("fleet_programs", "fleet_paddle", "paddle")},
+}
 """The folders that are looked at, with the package that each of them is."""
 
 GENERATED = {"ps/proto"}

@@ -26,7 +26,7 @@ from fleet_programs.remote import provide
 
 if TYPE_CHECKING:
     from fleet.strategy import BuildStrategy, ExecutionStrategy
-    from fleet_programs import fs, io, layers, optimizer, transpiler
+    from fleet_programs import io, layers, optimizer, transpiler
     from fleet_programs.backward import clip
     from fleet_programs.backward.backward import append_backward, gradients
     from fleet_programs.datasets.dataset_factory import DatasetFactory
@@ -131,7 +131,6 @@ _HOMES = {
 _MODULES = {
     "clip": "backward.clip",
     "initializer": "parameters.initializer",
-    "fs": "fs",
     "io": "io",
     "layers": "layers",
     "optimizer": "optimizer",
@@ -139,6 +138,9 @@ _MODULES = {
     "transpiler": "transpiler",
     "unique_name": "expressions.names",
 }
+
+_LIVE = {"main_program", "startup_program"}
+"""Those of a job, once `minimize` has made them."""
 
 __all__ = [
     "Block",
@@ -185,7 +187,6 @@ __all__ = [
     "data",
     "default_main_program",
     "default_startup_program",
-    "fs",
     "global_scope",
     "gradients",
     "initializer",
@@ -210,7 +211,7 @@ __all__ = [
     "while_loop",
 ]
 
-__getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES, live={"main_program", "startup_program"})
+__getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES, live=_LIVE)
 
 
 def _remote() -> Remote:

@@ -208,7 +208,7 @@ class ModuleJob:
         call = "fleet.save_persistables()"
         worker = self.worker(call)
         if len(arguments) + len(named) > 1:
-            raise UsageTypeError(f"{call}: a job of modules takes one argument, save_persistables(dirname)")
+            raise UsageTypeError(f"{call} takes one argument for modules; write fleet.save_persistables(dirname)")
         dirname = _folder_of(call, arguments, named)
         return self._writer.save(worker, call, dirname, lambda: saving.save(worker, dirname))
 

@@ -259,13 +259,11 @@ def test_arguments_of_readers(x: Variable) -> None:
             make()
 
 
-LIVE = {"main_program", "startup_program"}
-"""Those of a job, after `minimize`."""
-
-
 def test_public_names_are_sorted_and_all_resolve() -> None:
     assert fleet_programs.__all__ == sorted(fleet_programs.__all__)
-    assert all(getattr(fleet_programs, name) is not None for name in fleet_programs.__all__ if name not in LIVE)
+    assert all(
+        getattr(fleet_programs, name) is not None for name in fleet_programs.__all__ if name not in fleet_programs._LIVE
+    )
     with pytest.raises(AttributeError, match="no attribute 'programm'"):
         _ = fleet_programs.programm
 

@@ -6,7 +6,7 @@ alias(
     __name__,
     {
         "fleet": "Fleet PaddleCloudRoleMaker Role UserDefinedRoleMaker barrier_worker "
-        "distributed_model distributed_optimizer init_worker is_first_worker is_server is_worker "
+        "distributed_model init_worker is_first_worker is_server is_worker "
         "local_rank node_num run_server save_inference_model "
         "server_endpoints server_index server_num shrink stop_worker util worker_endpoints "
         "worker_index worker_num",
@@ -14,7 +14,7 @@ alias(
         "QueueDataset main_program startup_program",
         "fleet_paddle.init_again": "init",
         "fleet_paddle.strategies.strategy": "DistributedStrategy",
-        "fleet_paddle.older_fleet": "fleet init_server load_model save_persistables",
+        "fleet_paddle.older_fleet": "distributed_optimizer fleet init_server load_model save_persistables",
     },
     renamed={"UtilBase": "fleet.collective.util:Util"},
     parts="base data_generator dataset launch metrics utils",

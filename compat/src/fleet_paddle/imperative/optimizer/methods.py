@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -68,7 +69,14 @@ def apply_rate(optimizer: Any, rate: float) -> None:
         group["lr"] = rate * group.get("lr_factor", 1.0)
 
 
-def kind_of(optimizer: Optimizer) -> type[Optimizer]:
-    """An optimizer's class; for one that only gives an optimizer of torch other names, torch's."""
-    kind: type[Optimizer] = getattr(optimizer, "stands_for", type(optimizer))
-    return kind
+def with_methods(optimizer: Optimizer) -> Optimizer:
+    """The same optimizer, called by PaddlePaddle's names too."""
+    if not isinstance(optimizer, PaddleMethods):
+        kind: Any = type(optimizer)
+        optimizer.__class__ = _with_methods(kind)
+    return optimizer
+
+
+@cache
+def _with_methods(kind: type[Any]) -> type[Any]:
+    return type(kind.__name__, (PaddleMethods, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__})

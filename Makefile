@@ -76,7 +76,7 @@ demo-collective: ready  ## Train a small dense model on 2 CPU processes, by all-
 	$(BIN)/fleetrun --quiet --nproc_per_node 2 --device cpu --log_dir build/demo-log examples/quickstart/train.py
 
 demo-static: ready  ## Train a click model as a static program, with 2 servers and 2 workers
-	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/static_ctr.py
+	PYTHONPATH=compat/src $(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/static_ctr.py
 
 # MovieLens-100k lies in the wheel of RecBole, which is downloaded and not installed.
 MOVIELENS := build/data/ml-100k
@@ -167,7 +167,7 @@ $(VENV)/.site: requirements/site.txt $(VENV)/.demo
 	@$(BIN)/python -m pip install --quiet -r requirements/site.txt
 	@touch $@
 
-MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=compat/src $(BIN)/mkdocs
 site: ready $(VENV)/.site  ## Build the documentation as a site in build/site; a dead link fails
 	@$(MKDOCS) build --strict --quiet
 	@echo "open build/site/index.html"

@@ -17,8 +17,8 @@ from random import Random
 
 from fleet.errors import FleetError
 from fleet_programs.io.listing import LISTING
-from support.damage import damage, files_of
-from support.saved_kinds import KINDS, Subject
+from support.durable.damage import damage, files_of
+from support.durable.saved_kinds import KINDS, Subject
 
 DOCUMENTS = {"__model__", "line.pdmodel"}
 BAD = ("silent", "raw", "taken over", "vague", "unnoticed")

@@ -18,7 +18,7 @@ from fleet_programs.executor.scope import Scope, global_scope
 from fleet_programs.program.variable import Variable
 
 if TYPE_CHECKING:
-    from fleet.collective.util import Util
+    from fleet.collective.world.util import Util
 
 
 def sum(input: Any, scope: Scope | None = None, util: Util | None = None) -> Any:

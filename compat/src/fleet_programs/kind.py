@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fleet.runtime.servers import Servers
+    from fleet.runtime.modules.servers import Servers
     from fleet_programs.jobs.job import ProgramJob
 
 

@@ -18,14 +18,14 @@ import fleet_programs as static
 from fleet import _native
 from fleet.checkpoint import state_form
 from fleet.net import Endpoint, Hold
-from fleet.ps import server as server_module
-from fleet.ps.service import Service
+from fleet.ps.server import process as server_module
+from fleet.ps.server.service import Service
 from fleet_programs.jobs.trainer import Trainer as Worker
 from fleet_programs.transpiler import DistributeTranspiler, DistributeTranspilerConfig
 from fleet_programs.transpiler.planning.plan import Plan
 from program_support.programs_models import Feed, Model
 from support.fake_table import in_order, joined
-from support.parity_saved import Arrays
+from support.parity.saved import Arrays
 
 # Whatever takes longer than this is stuck.
 LIMIT_S = 120.0
@@ -155,7 +155,7 @@ class Cluster:
         return np.array(self.all(lambda trainer: trainer.train(steps))).T
 
     def held(self) -> Arrays:
-        """Everything that the servers hold, state of rules included, in the form of `support.parity_saved.saved`."""
+        """Everything that the servers hold, state of rules included, in the form of `support.parity.saved.saved`."""
         all_holdings = [service.state.holdings for service in self.services]
         found: Arrays = {}
         job = self.plan.job

@@ -9,7 +9,7 @@ import numpy as np
 
 import fleet
 from fleet_programs import InMemoryDataset
-from support.slots import USE_VAR, Var, numbers
+from support.data.slots import USE_VAR, Var, numbers
 
 FILES = [f"part-{place}.txt" for place in range(3)]
 

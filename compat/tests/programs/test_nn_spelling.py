@@ -11,7 +11,7 @@ import torch
 
 import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
-from fleet.ps.entries import CountFilterEntry, ShowClickEntry
+from fleet.ps.job.entries import CountFilterEntry, ShowClickEntry
 from fleet_paddle.imperative.creation import to_tensor
 from fleet_paddle.programs import nn
 from fleet_programs.parameters.initializer import Constant

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
-    from fleet.ps.placement import Dispatch, Dispatcher
-    from fleet.ps.worker import Worker
-    from fleet.runtime.servers import Servers
+    from fleet.ps.job.placement import Dispatch, Dispatcher
+    from fleet.ps.worker.worker import Worker
+    from fleet.runtime.modules.servers import Servers
     from fleet.strategy import DistributedStrategy
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from fleet.api import fleet as shared
-from fleet.data.checks import count_of, flag_of, seed_of
-from fleet.data.ragged import Batch
-from fleet.data.records import Index, Records
+from fleet.data.columns.checks import count_of, flag_of, seed_of
+from fleet.data.columns.ragged import Batch
+from fleet.data.columns.records import Index, Records
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet_programs.datasets.exchange import ShuffleFleet, exchange
 from fleet_programs.datasets.line_ids import merge_by_id

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Generator, Iterator
 from typing import Any, NoReturn
 
-from fleet.data.ragged import Batch
-from fleet.data.records import Cutter, Records, join
+from fleet.data.columns.ragged import Batch
+from fleet.data.columns.records import Cutter, Records, join
 from fleet.errors import NotSupportedError
 from fleet_programs.datasets.dataset import Dataset
 from fleet_programs.datasets.multislot import Format

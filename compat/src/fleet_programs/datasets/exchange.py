@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fleet.data.records import Column, Index, Records, join, none_of
+from fleet.data.columns.records import Column, Index, Records, join, none_of
 from fleet.errors import CommunicationError, UsageError
 
 if TYPE_CHECKING:
-    from fleet.collective.util import Util
+    from fleet.collective.world.util import Util
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 
 from fleet import env
-from fleet.data.records import Records, join, none_of
+from fleet.data.columns.records import Records, join, none_of
 from fleet.observe import progress
 from fleet_programs.datasets.multislot import Format
 from fleet_programs.datasets.piped import Stop

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fleet.collective.worlds import GlooWorld
+from fleet.collective.world.worlds import GlooWorld
 
 if TYPE_CHECKING:
-    from fleet.collective.util import Util
+    from fleet.collective.world.util import Util
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -23,11 +23,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fleet.checkpoint.fields import parse_json
-from fleet.checkpoint.files import FileInfo, reading, why_not_written, write_file
-from fleet.checkpoint.names import file_name_of
-from fleet.checkpoint.pieces import check_own_sum, decode, write_piece
-from fleet.checkpoint.turns import turn
+from fleet.checkpoint.files.fields import parse_json
+from fleet.checkpoint.files.files import FileInfo, reading, why_not_written, write_file
+from fleet.checkpoint.files.names import file_name_of
+from fleet.checkpoint.files.pieces import check_own_sum, decode, write_piece
+from fleet.checkpoint.folders.turns import turn
 from fleet.errors import CheckpointError, UsageError, UsageTypeError
 from fleet_programs.definition.dtypes import canonical, torch_dtype
 from fleet_programs.io.listing import Listed, Listing, listed_with

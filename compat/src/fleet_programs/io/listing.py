@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fleet.checkpoint.fields import Fields
-from fleet.checkpoint.files import FileInfo, check_file, read_file, reading, sync_folder, write_file
-from fleet.checkpoint.seal import require_seal, seal, unseal
+from fleet.checkpoint.files.fields import Fields
+from fleet.checkpoint.files.files import FileInfo, check_file, read_file, reading, sync_folder, write_file
+from fleet.checkpoint.folders.seal import require_seal, seal, unseal
 from fleet.errors import CheckpointError
 
 LISTING = "fleet-checksums.json"

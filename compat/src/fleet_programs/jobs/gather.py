@@ -11,9 +11,9 @@ from os import PathLike
 import torch
 
 from fleet.errors import NotReadyError, NotSupportedError
-from fleet.ps.flat import FlatParameters
-from fleet.ps.lookup import Request, make_lookup
-from fleet.ps.worker import Worker
+from fleet.ps.worker.asking.lookup import Request, make_lookup
+from fleet.ps.worker.sending.flat import FlatParameters
+from fleet.ps.worker.worker import Worker
 from fleet_programs.executor.scope import Scope
 from fleet_programs.jobs.keyed import distributed_tables, with_keys
 from fleet_programs.jobs.trainer import Trainer

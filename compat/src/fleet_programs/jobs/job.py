@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
-from fleet.ps.encoding import with_wire
+from fleet.ps.worker.sending.encoding import with_wire
 from fleet.roles import Role
-from fleet.runtime import saving
+from fleet.runtime.saved import saving
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import Mode
 from fleet_programs.executor.scope import Scope, global_scope, scope_guard
@@ -31,10 +31,10 @@ from fleet_programs.transpiler.planning.plan import make_plan
 from fleet_programs.transpiler.programs import Pair, for_collective, for_trainer
 
 if TYPE_CHECKING:
-    from fleet.ps.placement import Dispatch, Dispatcher
-    from fleet.ps.progress import Progress
-    from fleet.ps.worker import Worker
-    from fleet.runtime.servers import Servers
+    from fleet.ps.job.placement import Dispatch, Dispatcher
+    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.worker import Worker
+    from fleet.runtime.modules.servers import Servers
 
 
 class ProgramJob:

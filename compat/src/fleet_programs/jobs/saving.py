@@ -15,7 +15,7 @@ import torch
 
 from fleet import checkpoint
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageError
-from fleet.runtime import saving
+from fleet.runtime.saved import saving
 from fleet.strategy.mode import Mode
 from fleet_programs.executor.executor import Executor
 from fleet_programs.executor.scope import Scope, global_scope
@@ -33,7 +33,7 @@ from fleet_programs.transpiler.planning.plan import Plan
 from fleet_programs.transpiler.planning.updates import is_update
 
 if TYPE_CHECKING:
-    from fleet.ps.worker import Worker
+    from fleet.ps.worker.worker import Worker
 
 Folder = str | PathLike[str]
 

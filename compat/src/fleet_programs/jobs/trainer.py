@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fleet.errors import NotReadyError, UsageError
-from fleet.ps.client import Client
-from fleet.ps.flat import FlatParameters
-from fleet.ps.lookup import Request
-from fleet.runtime import stalls
-from fleet.runtime.join import enter
-from fleet.runtime.servers import transports
+from fleet.ps.worker.asking.lookup import Request
+from fleet.ps.worker.calling.client import Client
+from fleet.ps.worker.sending.flat import FlatParameters
+from fleet.runtime.modules import stalls
+from fleet.runtime.modules.join import enter
+from fleet.runtime.modules.servers import transports
 from fleet.strategy.parameter_server import ASyncConfigs
 from fleet_programs.jobs import running
 from fleet_programs.jobs.lookups import Ids, Shared
@@ -32,7 +32,7 @@ from fleet_programs.program.program import Program
 from fleet_programs.transpiler.planning.plan import Plan
 
 if TYPE_CHECKING:
-    from fleet.ps.worker import Worker
+    from fleet.ps.worker.worker import Worker
     from fleet_programs.definition.operator import Operator
     from fleet_programs.executor.scope import Scope
     from fleet_programs.jobs.job import ProgramJob

@@ -11,7 +11,7 @@ import pytest
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet_programs import InMemoryDataset
 from fleet_programs.datasets import multislot
-from support.slots import USE_VAR, Var, numbers, write
+from support.data.slots import USE_VAR, Var, numbers, write
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -17,7 +17,7 @@ from fleet.data import Ragged
 from fleet.errors import DeadlineError, NotReadyError, NotSupportedError, UsageError
 from fleet_programs import QueueDataset
 from fleet_programs.datasets import multislot
-from support.slots import USE_VAR, Var, numbers, write
+from support.data.slots import USE_VAR, Var, numbers, write
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -167,7 +167,7 @@ def test_a_loop_left_early_leaves_nothing_behind(command: str, tmp_path: Path, m
 ENDING = """
 import sys
 from fleet_programs import InMemoryDataset, QueueDataset
-from support.slots import USE_VAR
+from support.data.slots import USE_VAR
 
 queue, memory = QueueDataset(), InMemoryDataset()
 for dataset, command in ((queue, "yes '2 1 0.5 1 1 1 1'"), (memory, "sleep 100")):

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.errors import FleetError, NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
 from fleet_programs import DatasetFactory, InMemoryDataset, QueueDataset
-from support.slots import USE_VAR, Var
+from support.data.slots import USE_VAR, Var
 
 
 def test_the_factory_makes_datasets_by_name() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.collective_job import run_cases
-from support.slots import write
+from support.collective.collective_job import run_cases
+from support.data.slots import write
 
 pytestmark = pytest.mark.timeout(300)
 SIZES = [60, 50, 41]

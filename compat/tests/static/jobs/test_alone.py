@@ -13,8 +13,8 @@ import pytest
 import fleet_programs as static
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, NotSupportedError
-from fleet.ps.placement import RoundRobin
-from fleet.ps.service import Service
+from fleet.ps.job.placement import RoundRobin
+from fleet.ps.server.service import Service
 from fleet_programs import layers
 from fleet_programs.jobs import running
 from fleet_programs.jobs.current import main_program_of, startup_program_of

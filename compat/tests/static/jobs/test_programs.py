@@ -12,7 +12,7 @@ import pytest
 from fleet_programs.jobs.meta import for_workers
 from program_support.programs_collective import CASES, LOCAL, STEPS, merging
 from program_support.programs_models import MODELS, Model, train_here
-from support.collective_job import run_cases
+from support.collective.collective_job import run_cases
 from support.jobs import fleetrun, script
 
 pytestmark = pytest.mark.timeout(300)

@@ -20,7 +20,7 @@ from fleet_programs.executor.scope import Scope, global_scope, scope_guard
 from fleet_programs.io.files import read_safetensors, write_alone, write_tensors
 from fleet_programs.io.listing import LISTING, Listing
 from fleet_programs.program.program import Program
-from support.training import in_threads
+from support.parity.training import in_threads
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from fleet.errors import CheckpointError, NotSupportedError, UsageError
 from fleet_programs import layers, optimizer
 from program_support.programs_cluster import Cluster, Trainer
 from program_support.programs_models import Model, by, ctr, fit_a_line, go_on_here, mlp
-from support.parity_saved import differences, saved
+from support.parity.saved import differences, saved
 
 pytestmark = pytest.mark.timeout(300)
 BEFORE, AFTER = range(5), range(5, 10)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.ps.dense import dense_group
+from fleet.ps.held.dense import dense_group
 from fleet_programs import Executor, ParamAttr, Scope, layers, optimizer
 from fleet_programs.parameters import regularizer
 from fleet_programs.transpiler.planning.rules import rule_of

@@ -16,7 +16,7 @@ alias(
         "fleet_paddle.strategies.strategy": "DistributedStrategy",
         "fleet_paddle.older_fleet": "distributed_optimizer fleet init_server load_model save_persistables",
     },
-    renamed={"UtilBase": "fleet.collective.util:Util"},
+    renamed={"UtilBase": "fleet.collective.world.util:Util"},
     parts="base data_generator dataset launch metrics utils",
     refused={
         **dict.fromkeys(

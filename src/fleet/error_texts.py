@@ -978,4 +978,4 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
 )
-"""Of each entry the class in whose section it stands, its anchor, and the texts it is for."""
+"""For each entry: the class in whose section it stands, its anchor, and the texts it is for."""

@@ -1,4 +1,4 @@
-"""The names of PaddlePaddle, listed in docs/paddle_names.md; what they stand for is in `fleet_paddle`."""
+"""The names of PaddlePaddle, which `python -m paddle._reference` lists; what they stand for is in `fleet_paddle`."""
 
 import fleet_paddle  # noqa: F401 - gives variables of programs the methods that scripts call
 from paddle._alias import alias, refuse_real, watch_missing

@@ -90,7 +90,7 @@ class TableRequest:
 
 
 def _formats(table: str, wire: object) -> tuple[str | None, str | None]:
-    """Those of rows and of gradients; `TableSpec` checks the words."""
+    """The formats of rows and of gradients; `TableSpec` checks the words."""
     if isinstance(wire, tuple | list):
         if len(wire) != 2 or not all(isinstance(one, str) for one in wire):
             raise UsageError(

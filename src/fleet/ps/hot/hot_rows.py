@@ -62,7 +62,7 @@ class Part(NamedTuple):
 
 
 class HotRows:
-    """Those of one table. `place`, `write_back` and `reload` are for the thread aside, the rest for who trains."""
+    """The hot rows of one table. `place`, `write_back` and `reload` are for the thread aside."""
 
     def __init__(
         self, spec: TableSpec, table: _native.Table, num_rows: int, device: torch.device, writer: ThreadPoolExecutor
@@ -81,7 +81,7 @@ class HotRows:
 
     @property
     def nbytes(self) -> int:
-        """Of the device's memory, with what finds the rows."""
+        """The bytes of device memory in use, with what finds the rows."""
         return self._records.nbytes + self._sets.nbytes
 
     def expect(self) -> Placement:

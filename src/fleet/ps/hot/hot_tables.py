@@ -48,7 +48,7 @@ class HotTables:
 
     @property
     def nbytes(self) -> int:
-        """Of the device's memory."""
+        """The bytes of device memory in use."""
         return sum(rows.nbytes for rows in self._rows.values())
 
     def __contains__(self, table: int) -> bool:

@@ -33,7 +33,7 @@ class Share:
     """What one optimizer of a job is responsible for."""
 
     rules: Sequence[RuleSpec] = ()
-    """Of its param_groups."""
+    """The rules of its param_groups."""
     dense_groups: Mapping[int, int] = field(default_factory=dict)
     """The dense groups that it trains, ascending, each with its param_group."""
     table_groups: Mapping[int, int] = field(default_factory=dict)

@@ -45,7 +45,7 @@ import torch
 
 import fleet
 import fleet_programs as static
-from fleet.ps import service
+from fleet.ps.server import service
 
 class Noted(service.Service):
     def __init__(self, *args, **named):

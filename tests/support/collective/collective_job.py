@@ -26,8 +26,8 @@ def run_cases(
     """
     here = Path(__file__)
     path = [
-        str(here.parents[1]),
-        str(here.parents[2] / "compat" / "tests"),
+        str(here.parents[2]),
+        str(here.parents[3] / "compat" / "tests"),
         *filter(None, [os.environ.get("PYTHONPATH")]),
     ]
     result = fleetrun(

@@ -19,7 +19,7 @@ alias(
         "fleet_paddle.hapi.flops": "flops",
         "fleet_paddle.hapi.model": "Model",
         "fleet_paddle.hapi.summary": "summary",
-        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace",
+        "fleet_programs": "CPUPlace CUDAPinnedPlace CUDAPlace",
         "fleet_paddle.programs.var_types": "bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint8",
         "fleet_paddle.imperative": "DataParallel Tensor abs acos acosh add add_n addmm all allclose angle any arange "
         "argmax argmin "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -190,6 +190,13 @@ class SparseModule(Holder):
         """Rows for some ids: from the servers, or of its own."""
         if self.is_held:
             return [self.find(request) for request in requests]
+        if torch.compiler.is_compiling():  # it compiles what comes before and after, and cannot look into a call
+            asked: Callable[[Sequence[Request]], list[Found]] = torch.compiler.disable(self._asked)
+            return asked(requests)
+        return self._asked(requests)
+
+    def _asked(self, requests: Sequence[Request]) -> list[Found]:
+        """Rows from the servers."""
         if self._is_dry:
             return [self._zeros(request) for request in requests]
         found, worker, has_grad = [], self.worker, self.has_grad

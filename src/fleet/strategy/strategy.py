@@ -100,7 +100,7 @@ class DistributedStrategy(
             if leaf.dotted in _OF_ONE_PROGRAM:
                 raise NotSupportedError(
                     f"strategy.build_strategy.{leaf.dotted} is for one program; give the BuildStrategy to "
-                    "fleet.static.CompiledProgram(program, build_strategy)"
+                    "fleet_programs.CompiledProgram(program, build_strategy)"
                 )
         if is_collective is not None:
             self._refuse_elsewhere(is_collective)

@@ -10,7 +10,7 @@ from typing import assert_type
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import StrategyError, UnknownFieldError
 from fleet.strategy import DistributedStrategy, Mode
 

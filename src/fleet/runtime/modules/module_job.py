@@ -209,15 +209,14 @@ class ModuleJob:
         self._resharding = Background(self._worker.client, num_servers)
         self._resharding.start()
 
-    def save_persistables(self, dirname: Folder, *others: Any) -> Path:
+    def save_persistables(self, *arguments: Any, **named: Any) -> Path:
         """Write a checkpoint of everything on the servers."""
-        worker = self.worker("fleet.save_persistables()")
-        if any(other is not None for other in others):
-            raise UsageTypeError(
-                "fleet.save_persistables(): a job of modules takes one argument, save_persistables(dirname); "
-                "executor and program belong to a job of programs"
-            )
-        return self._writer.save(worker, "fleet.save_persistables()", dirname, lambda: saving.save(worker, dirname))
+        call = "fleet.save_persistables()"
+        worker = self.worker(call)
+        if len(arguments) + len(named) > 1:
+            raise UsageTypeError(f"{call} takes one argument for modules; write fleet.save_persistables(dirname)")
+        dirname = _folder_of(call, arguments, named)
+        return self._writer.save(worker, call, dirname, lambda: saving.save(worker, dirname))
 
     def save_inference_model(self, *arguments: Any, **named: Any) -> Path:
         """Write values only, as plain numpy files."""

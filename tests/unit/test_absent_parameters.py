@@ -16,7 +16,6 @@ import fleet
 from fleet.errors import UsageError
 from fleet.net import Endpoint
 from fleet.ps import durability
-from fleet.ps.combining import Combined
 from fleet.ps.gradients import Gradients
 from fleet.ps.merge import merged
 from fleet.ps.proto import ps_pb2
@@ -207,13 +206,6 @@ JOB = JobSpec(
 
 
 def test_what_several_pushes_lack_their_sum_lacks() -> None:
-    pushes = []
-    for worker, absent in enumerate([(0, 1), (1, 2)]):
-        caller = ps_pb2.Caller(worker=worker)
-        header = ps_pb2.PushRequest.Header(caller=caller, sequence=1, dense_lrs=[0.1, 0.1], absent=absent)
-        pushes.append((header, [np.zeros(5, np.float32), np.zeros(4, np.float32)]))
-    assert Combined(pushes, JOB, 0).header.absent == [1]
-
     both, first = {0: 0.1, 1: 0.1}, {0: 0.1}
     five, four = np.zeros(5, np.float32), np.zeros(4, np.float32)
     sent = [

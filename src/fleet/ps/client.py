@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import torch
     from google.protobuf.message import Message
 
-    from fleet.ps.combiner import Combiner
     from fleet.ps.lookup import Lookup
     from fleet.ps.spec import JobSpec
     from fleet.ps.transport import Transport
@@ -80,8 +79,6 @@ class Client:
         """Synchronous mode: how many steps had passes only, as far as this worker knows."""
         self.passed: tuple[int, ...] = ()
         """Which workers had no batch left in the last step."""
-        self.combiner: Combiner | None = None
-        """Where this worker sends the gradients of others of its machine with its own."""
         self._outbox = own_outbox(worker)
         self.encoder = Encoder(job, worker)
         self.row_limits = RowLimits(job)
@@ -343,8 +340,6 @@ class Client:
                 _log.warning("worker %d could not take leave: %s", self.worker, error)
         if self._outbox is not None and not is_unfinished:
             self._outbox.remove()
-        if self.combiner is not None and not is_unfinished:
-            self.combiner.wait_until_left()
 
     def ask(
         self,
@@ -409,12 +404,8 @@ class Client:
 
     def close(self) -> None:
         """Let the connections go."""
-        if self.combiner is not None:
-            self.combiner.stop()
         for transport in (*self.place.transports, *self._former):
             transport.close()
-        if self.combiner is not None:
-            self.combiner.join()
 
     def _voice(self, place: Place, server: int, method: str, *, waits_for_others: bool = False) -> Voice:
         caller = self.caller_at(place, server)

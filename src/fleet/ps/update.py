@@ -161,8 +161,8 @@ class Taken(NamedTuple):
     """What became of a push."""
 
     is_new: bool
-    staleness: int
-    skipped: int
+    staleness: int = 0
+    skipped: int = 0
 
 
 def read_push(

@@ -35,7 +35,6 @@ from fleet.ps.staging import host_buffer
 from fleet.ps.transport import LocalTransport
 from fleet.ps.worker import Worker
 from fleet.runtime.clipping import check_clipping
-from fleet.runtime.combine import check_combining, combine
 from fleet.runtime.declare import Declared, declare, job_of, shares
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import Mode
@@ -63,11 +62,9 @@ def start_worker(
     dispatcher: Dispatcher | Dispatch | None = None,
     average: Callable[[torch.Tensor], None] | None = None,
     progress: Progress | None = None,
-    meeting: str = "",
 ) -> Worker:
     """Declare the job, agree on the first values of the model, and bind model and optimizers to the servers.
 
-    `meeting` is a name under which all workers meet, if the strategy has them combine their gradients.
     `layout` is that of the servers which `connect` reaches; `reach` those of another, by their endpoints.
     Worker 0's values are everybody's, unless the servers were started from a checkpoint: then theirs are.
     """
@@ -86,7 +83,6 @@ def start_worker(
             "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
             "started again without them; use 'server'"
         )
-    check_combining(strategy, job, progress)
     check_clipping(strategy, job)
     flats: list[FlatParameters | None] = []
 
@@ -99,11 +95,6 @@ def start_worker(
     client.connect = reach
     client.absent_after_s = _absent_after_s(strategy, job, progress)
     worker = enter(client, take, device, strategy.a_sync_configs, kept, progress, found.first_rows)
-    try:
-        combine(client, strategy, meeting)
-    except BaseException:
-        worker.close()
-        raise
     worker.flat = flats[0]
     if device.type == "cuda":
         worker.rouses = _pin(client, device)
@@ -170,8 +161,6 @@ def enter(
                 wait_s=configs.send_wait_times * 0.01,
                 independent_receive=configs.independent_recv_thread,
                 pushes_before_receive=configs.min_send_grad_num_before_recv,
-                cache_rows=configs.cache_rows,
-                cache_staleness=configs.cache_staleness,
             )
         )
         policy.refresh(is_exact=not client.resumed_updates)  # as a former life had them

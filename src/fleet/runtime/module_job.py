@@ -112,7 +112,6 @@ class ModuleJob:
             dispatcher=dispatcher,
             average=self._average,
             progress=servers.progress,
-            meeting="" if strategy.combine_gradients == "never" else self.name_meetings("combine"),
         )
         unstopped.joined(self._worker)
         self._worker.look_for_wishes = wish_taker(self._worker.client, self._begin_reshard)

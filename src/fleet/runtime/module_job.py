@@ -15,7 +15,7 @@ from fleet.collective.sync_batch_norm import synchronise
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
 from fleet.ps.optimizer import ServerOptimizer
-from fleet.ps.resharding import Background, check_reshard, give_up_former, wish_taker
+from fleet.ps.resharding import Background, check_reshard, give_up_former
 from fleet.ps.worker import has_left
 from fleet.runtime import saving, step_parts, unstopped
 from fleet.runtime.join import start_worker
@@ -112,9 +112,9 @@ class ModuleJob:
             dispatcher=dispatcher,
             average=self._average,
             progress=servers.progress,
+            begin_reshard=self._begin_reshard,
         )
         unstopped.joined(self._worker)
-        self._worker.look_for_wishes = wish_taker(self._worker.client, self._begin_reshard)
 
     @property
     def has_joined(self) -> bool:

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fleet.errors import NotReadyError, UsageError
+from fleet.ps.aside import Aside, AtOnce
 from fleet.ps.client import Client
 from fleet.ps.flat import FlatParameters
 from fleet.ps.lookup import Request
+from fleet.ps.worker import Worker
 from fleet.runtime import stalls
-from fleet.runtime.join import enter
+from fleet.runtime.joined import join
 from fleet.runtime.programs import running
 from fleet.runtime.programs.lookups import Ids, Shared
 from fleet.runtime.programs.server_lookups import with_server_lookups
@@ -32,7 +34,6 @@ from fleet.strategy.parameter_server import ASyncConfigs
 from fleet.transpiler.plan import Plan
 
 if TYPE_CHECKING:
-    from fleet.ps.worker import Worker
     from fleet.runtime.programs.job import ProgramJob
     from fleet.static.block import Block
     from fleet.static.executor.scope import Scope
@@ -133,7 +134,14 @@ class Trainer:
         configs.k_steps = plan.k_steps
         progress = None if self.job is None else self.job.progress
         client = Client(connected, plan.trainer_id, plan.job)
-        worker = enter(client, self._take, self._device, configs, progress=progress)
+        it = join(client, self._take, self._device, configs, progress=progress)
+        worker = Worker(
+            *(client, it.policy, it.flat, it.device, it.done, it.kept),
+            progress=it.progress,
+            passing=it.passing,
+            aside=Aside(it.device) if it.device.type == "cuda" else AtOnce(),
+            parts=it.parts,
+        )
         stalls.joined(worker)
         self._lookups.clear()
         try:

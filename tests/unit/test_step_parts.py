@@ -16,6 +16,7 @@ from fleet.ps.aside import Aside, AtOnce
 from fleet.ps.dense_ahead import DenseAhead
 from fleet.ps.hot_tables import HotTables
 from fleet.ps.lookup import Lookup
+from fleet.ps.lookups_ahead import LookupsAhead
 from fleet.ps.no_hot_tables import NoHotTables
 from fleet.ps.redo import Redo
 from fleet.ps.resharding import Wishes
@@ -75,6 +76,7 @@ def durable(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[Trainer]:
 
 PARTS: dict[type[StepPart], Callable[[pytest.MonkeyPatch, Path], object]] = {
     StepFigures: alone,
+    LookupsAhead: alone,
     AtOnce: alone,
     NoHotTables: alone,
     Aside: hot,

@@ -15,7 +15,6 @@ import torch
 
 from fleet import _native
 from fleet.errors import NotReadyError
-from fleet.ps.ahead import Ahead
 from fleet.ps.aside import AtOnce
 from fleet.ps.by_hand import refuse_changes
 from fleet.ps.client import Client
@@ -23,7 +22,8 @@ from fleet.ps.data_ahead import DataAhead
 from fleet.ps.finite import is_finite, nonfinite_error
 from fleet.ps.gradients import Gradients, push_of
 from fleet.ps.kept import KeptTensors, take_kept
-from fleet.ps.lookup import Lookup, Request, completed, make_lookup
+from fleet.ps.lookup import Lookup, Request
+from fleet.ps.lookups_ahead import LookupsAhead
 from fleet.ps.modes.base import PushPolicy
 from fleet.ps.no_hot_tables import NoHotTables
 from fleet.ps.staging import wait_for
@@ -31,7 +31,6 @@ from fleet.ps.step_figures import StepFigures
 from fleet.ps.step_parts import Done, StepPart, Update
 
 if TYPE_CHECKING:
-    from fleet.ps.aside import After
     from fleet.ps.flat import FlatParameters
     from fleet.ps.passing import Passing
     from fleet.ps.progress import Progress
@@ -79,13 +78,15 @@ class Worker:
     """Where its data is, while `fleet.prefetch` reads ahead."""
 
     def __post_init__(self) -> None:
-        self._parts: Sequence[StepPart] = (StepFigures(self.done.count), self.aside, self.hot, *self.parts)
-        # Keys need their number of occurrences where the entry policy counts.
-        self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in self.client.job.tables]
-        self._ahead: list[Ahead] = []  # of the next batch, and until it is used of this one
-        self._newest: list[Ahead] = []  # what the last `prefetch` made
-        self._last_ahead: list[Ahead] = []  # what was ahead when the last step ended
-        self._has_warned = self._has_warned_of_evaluation = False
+        self._lookups = LookupsAhead(self.client, self.policy, self.device, self.aside, self.hot)
+        self._parts: Sequence[StepPart] = (
+            StepFigures(self.done.count),
+            self._lookups,
+            self.aside,
+            self.hot,
+            *self.parts,
+        )
+        self._has_warned_of_evaluation = False
         self._used: list[Lookup] = []  # of this batch; their gradients are the next push
         self._untrained: set[int] = set()  # tables looked up in evaluation with gradients on, since the last step
         self._num_left = 0  # of those, the first: of tables that the last step was not about
@@ -115,8 +116,7 @@ class Worker:
                 "fleet.distributed_optimizer() before fleet.init_worker(), or model.eval() to only read them"
             )
         requests = [request._replace(only_read=not with_grad) for request in requests]
-        found = [self._take_ahead(request) for request in requests]
-        lookups = [lookup or self._begin(request).get() for lookup, request in zip(found, requests, strict=True)]
+        lookups = self._lookups.take(requests)
         pulled = [lookup for lookup in lookups if lookup.placement is None]
         fresh = [lookup for lookup in pulled if lookup.rows is None and not self.policy.is_pending(lookup)]
         if fresh:
@@ -136,12 +136,7 @@ class Worker:
 
     def prefetch(self, requests: Sequence[Request]) -> None:
         """Find the keys of the next batch's ids, and pull their rows as soon as the mode allows."""
-        self._drop_unused()
-        self._newest = [self._begin(request) for request in requests if not self._is_read_late(request)]
-        self._ahead += self._newest
-        self.policy.expects_pull = True
-        if self.policy.pulls_ahead and (pulled := [one.get() for one in self._newest if not self._is_hot(one.request)]):
-            self.policy.pull(pulled)
+        self._lookups.prefetch(requests)
 
     def end_prefetch(self) -> None:
         """Stop prefetching: no more batches are known ahead."""
@@ -157,7 +152,6 @@ class Worker:
         self.heed_zeroed(table_lrs)
         for part in self._parts:
             part.begin(used, is_new=is_new)
-        self._forget([one for one in self._ahead if one in self._last_ahead])  # this step makes their rows old
         self._warn_of_evaluation({lookup.table for lookup in used}, table_lrs)
         # From a GPU all gradients are copied first, and waited for once.
         pulled = [lookup for lookup in used if lookup.placement is None]
@@ -177,10 +171,8 @@ class Worker:
             self.num_steps, tables, dense, dict(lrs), min(versions, default=0), stepped, absent=absent
         )
         gradients.steps = self.done.num_updates + 1
-        waiting = [] if self.policy.pulls_ahead else [one.get() for one in self._ahead if not self._is_hot(one.request)]
         update = Update(gradients, table_lrs, self.done.count.num, is_new)
-        self._send(update, [lookup for lookup in waiting if lookup.rows is None])
-        self._last_ahead = list(self._ahead)
+        self._send(update, self._lookups.waiting())
         self.client.row_limits.check()
 
     def _dense_gradients(self, groups: Mapping[int, float]) -> tuple[list[list[Tensor]], tuple[int, ...]]:
@@ -262,7 +254,7 @@ class Worker:
 
     def forget_rows(self, table: int) -> None:
         """Rows of a table have been replaced on the servers: what this worker has of them is old."""
-        self._forget(list(self._ahead))
+        self._lookups.forget_all()
         self.policy.forget_rows(table)
 
     def give_up(self) -> None:
@@ -281,7 +273,7 @@ class Worker:
 
     def restart_at(self, version: int) -> None:
         """Start over: the servers were given another state, so this worker's rows and parameters are out of date."""
-        self._ahead.clear()
+        self._lookups.clear()
         self.give_up()
         self.client.encoder.forget()
         self.policy.restart_at(version)
@@ -305,64 +297,6 @@ class Worker:
         self.policy.close()
         for part in self._parts:
             part.close()
-
-    def _is_hot(self, request: Request) -> bool:
-        """Whether rows are trained where the model is."""
-        return request.table in self.hot and not request.only_read
-
-    def _is_read_late(self, request: Request) -> bool:
-        """Whether rows may be read only when they are used: until then steps change them elsewhere."""
-        return request.table in self.hot and request.only_read
-
-    def _begin(self, request: Request) -> Ahead:
-        """Begin a lookup."""
-        spec = self.client.job.tables[request.table]
-        complete, width = completed(request, spec), spec.width
-        counts, num_servers, hot = self._counts[request.table], self.client.num_servers, self.hot
-        placement = hot.expect(request.table) if self._is_hot(request) else None
-
-        def make(after: After) -> Lookup:
-            if any(source.device.type != "cpu" for source in complete.sources):
-                after()
-            stays = placement is not None
-            lookup = make_lookup(complete, width, num_servers, counts=counts, device=self.device, keys_stay=stays)
-            if placement is not None:
-                after()  # rows that lose their place must have been trained
-                hot.place(lookup, placement)
-            return lookup
-
-        return Ahead(complete, self.aside.make(make))
-
-    def _take_ahead(self, request: Request) -> Lookup | None:
-        for position, one in enumerate(self._ahead):
-            if one.request.is_for(request):
-                self._ahead.pop(position)
-                lookup = one.get()
-                if lookup.request.only_read == request.only_read:
-                    return lookup
-                self.policy.forget(lookup)  # keys without a row may read otherwise now
-                if request.table in self.hot:
-                    return None
-                return lookup.asked_again(only_read=request.only_read)
-        return None
-
-    def _forget(self, ahead: Sequence[Ahead]) -> None:
-        """Lookups ahead that nobody came for."""
-        for one in ahead:
-            self._ahead.remove(one)
-            self.policy.forget(one.get())
-
-    def _drop_unused(self) -> None:
-        """Forget what an earlier `prefetch` but the last one made: its batch is over."""
-        unused = [one for one in self._ahead if one not in self._newest]
-        self._forget(unused)
-        if unused and not self._has_warned:
-            self._has_warned = True
-            log.warning(
-                "rows of table %r were prefetched but not used: keys(batch) must give the very tensors that the model "
-                "is called with; ids may stay in host memory where the model is on a GPU",
-                self.client.job.tables[unused[0].request.table].name,
-            )
 
     def heed_zeroed(self, tables: Collection[int]) -> None:
         """`model.zero_grad()` and `parameter.grad = None` after `backward` mean rows too."""

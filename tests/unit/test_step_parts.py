@@ -88,7 +88,7 @@ PARTS: dict[type[StepPart], Callable[[pytest.MonkeyPatch, Path], object]] = {
 }
 """Each part, and a job of which it is one."""
 OTHERS = {AtClose, Rouser}
-"""Those that hang on a GPU, and on what is to be undone when the worker goes."""
+"""Parts that need a GPU, or that do nothing in a step."""
 
 
 def step(one: Trainer, number: int, factor: float = 1.0) -> None:

@@ -32,7 +32,7 @@ class There(Generic[T]):
 
 
 class AtOnce(StepPart):
-    """The same without a thread, where nothing is gained by one: things are made when they are asked for."""
+    """Makes things when they are asked for, where a thread would gain nothing. `Aside` is the one with a thread."""
 
     def make(self, work: Callable[[After], T]) -> There[T] | Made[T]:
         """Have a thing made. `work` is given what it has to call before it touches what the model changes."""

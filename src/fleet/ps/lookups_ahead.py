@@ -52,7 +52,7 @@ class LookupsAhead(StepPart):
             self._policy.pull(pulled)
 
     def waiting(self) -> list[Lookup]:
-        """Those whose rows are to be asked for when a step is over."""
+        """Lookups whose rows are to be asked for when the step is over."""
         if self._policy.pulls_ahead:
             return []
         lookups = [one.get() for one in self._ahead if not self._is_hot(one.request)]

@@ -177,7 +177,7 @@ class Place:
 
 
 class Elsewhere(NamedTuple):
-    """How a worker finds its way to another number of servers."""
+    """How a worker finds its way to other servers, when their number changes."""
 
     plan: Callable[[int], JobSpec]
     """The job for so many."""

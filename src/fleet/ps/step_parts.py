@@ -51,7 +51,7 @@ class Update:
 
     gradients: Gradients
     table_lrs: Mapping[int, float]
-    """Of the tables that it trains."""
+    """The learning rates of the tables that it trains."""
     step: int
     """How many steps have begun, this one with them."""
     is_new: bool

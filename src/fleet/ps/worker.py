@@ -176,7 +176,7 @@ class Worker:
         self.client.row_limits.check()
 
     def _dense_gradients(self, groups: Mapping[int, float]) -> tuple[list[list[Tensor]], tuple[int, ...]]:
-        """Those of some dense groups, for each server, and the parameters of them that had no part in the loss."""
+        """The gradients of some dense groups, for each server, and which parameters had no part in the loss."""
         if not groups or self.flat is None or self.policy.trains_locally:
             return [], ()
         if changed := self.flat.changed_by_hand():

@@ -22,8 +22,8 @@ from fleet.ps.journal.files import write_all
 from fleet.ps.journal.records import JournalError, Kind, Part, encode, read_one
 from fleet.ps.patience import rpc_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.settling import settle_again
-from fleet.ps.waiting import voice_of
+from fleet.ps.settle import settle_again
+from fleet.ps.voices import voice_of
 
 if TYPE_CHECKING:
     from fleet.ps.transport import Transport

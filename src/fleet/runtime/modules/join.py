@@ -1,0 +1,223 @@
+"""`fleet.init_worker()`: the declaration of a job goes to the servers, and a worker that runs it comes back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from fleet import _native, env
+from fleet.errors import UsageError
+from fleet.nn.graphs import record_parts
+from fleet.ps.hot.hot_tables import HotTables, refuse_hot
+from fleet.ps.job.placement import place
+from fleet.ps.job.spec import JobSpec
+from fleet.ps.job.staging import host_buffer
+from fleet.ps.server.service import Service
+from fleet.ps.wire.transport import LocalTransport
+from fleet.ps.worker.asking.aside import Aside, AtOnce
+from fleet.ps.worker.calling.client import Client
+from fleet.ps.worker.calling.place import Elsewhere
+from fleet.ps.worker.modes import POLICIES
+from fleet.ps.worker.optimizer import ServerOptimizer
+from fleet.ps.worker.parts.contract import AtClose, StepPart
+from fleet.ps.worker.parts.no_hot_tables import NoHotTables
+from fleet.ps.worker.sending.clipped import mark_shared
+from fleet.ps.worker.sending.dense_ahead import make_ahead
+from fleet.ps.worker.sending.flat import FlatParameters
+from fleet.ps.worker.worker import Worker
+from fleet.runtime.modules.clipping import check_clipping
+from fleet.runtime.modules.declare import Declared, declare, job_of, shares
+from fleet.runtime.modules.joined import Joined, join
+from fleet.strategy import DistributedStrategy
+from fleet.strategy.mode import Mode
+
+if TYPE_CHECKING:
+    from fleet.ps.job.placement import Dispatch, Dispatcher
+    from fleet.ps.wire.transport import Transport
+    from fleet.ps.worker.asking.lookup import Lookup
+    from fleet.ps.worker.life.progress import Progress
+    from fleet.roles import Identity
+
+AWAKE_US = 1500
+"""For how long threads that read and write a table look out for the push of a step: until its gradients are there."""
+
+_log = logging.getLogger(__name__)
+
+
+def start_worker(
+    model: nn.Module | None,
+    optimizers: Sequence[ServerOptimizer],
+    who: Identity,
+    strategy: DistributedStrategy,
+    *,
+    connect: Callable[[], Sequence[Transport]],
+    reach: Callable[[Sequence[str]], Sequence[Transport]] | None = None,
+    layout: int = 0,
+    dispatcher: Dispatcher | Dispatch | None = None,
+    average: Callable[[torch.Tensor], None] | None = None,
+    progress: Progress | None = None,
+    begin_reshard: Callable[[int], None] = lambda _: None,
+) -> Worker:
+    """Declare the job, agree on the first values of the model, and bind model and optimizers to the servers.
+
+    `begin_reshard` is called where `fleetrun reshard` wants another number of servers.
+    `layout` is that of the servers which `connect` reaches; `reach` those of another, by their endpoints.
+    Worker 0's values are everybody's, unless the servers were started from a checkpoint: then theirs are.
+    """
+    found = declare(model, optimizers)
+    job, kept = job_of(found, who, strategy, dispatcher)
+    for table in found.caches:
+        refuse_hot(job, job.tables[table], has_servers=bool(who.server_endpoints))
+    device = found.dense[0][1].device if found.dense else _device_of(model)
+    is_averaged = strategy.dense == "allreduce"
+    if is_averaged and POLICIES[job.mode].trains_locally:
+        raise UsageError(
+            "strategy.dense = 'allreduce' and geo mode both keep dense parameters in the workers; choose one"
+        )
+    if is_averaged and progress is not None and who.num_workers > 1:
+        raise UsageError(
+            "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
+            "started again without them; use 'server'"
+        )
+    check_clipping(strategy, job)
+    flats: list[FlatParameters | None] = []
+
+    def take() -> FlatParameters | None:
+        flats.append(_flat(found, job))
+        return flats[0] if job.dense.groups else None
+
+    elsewhere = None
+    if reach is not None:
+        elsewhere = Elsewhere(lambda num: job_of(found, who, strategy, dispatcher, num)[0], reach)
+    client = Client(
+        connect(),
+        who.index,
+        job,
+        layout,
+        elsewhere=elsewhere,
+        absent_after_s=_absent_after_s(strategy, job, progress),
+    )
+    configs, num_optimizers = strategy.a_sync_configs, len(optimizers)
+    it = join(client, take, device, configs, kept, progress, found.first_rows, begin_reshard, num_optimizers)
+    with ExitStack() as undo:
+        undo.callback(it.close)
+        aside = Aside(device) if device.type == "cuda" or (found.caches and optimizers) else AtOnce()
+        undo.callback(aside.close)
+        hot = _warm(it, found.caches, aside) if found.caches and optimizers else NoHotTables()
+        undo.callback(hot.close)
+        worker = Worker(
+            client,
+            it.policy,
+            flats[0],
+            device,
+            it.done,
+            it.kept,
+            other_names=found.others,
+            has_optimizer=bool(optimizers),
+            progress=progress,
+            # In a step with a collective of all workers nobody passes: servers know nothing of it.
+            passing=None if is_averaged else it.passing,
+            aside=aside,
+            hot=hot,
+            parts=[_pin(client, device), *_hung(it, found, flats[0], optimizers, strategy, model), *it.parts],
+        )
+        undo.pop_all()
+    for module, indexes in found.modules:
+        module.bind(worker, indexes)
+    each = shares(found, job, optimizers, average if is_averaged else None)
+    for optimizer, share in zip(optimizers, each, strict=True):
+        optimizer.bind(worker, share)
+    return worker
+
+
+def _hung(
+    it: Joined,
+    found: Declared,
+    flat: FlatParameters | None,
+    optimizers: Sequence[ServerOptimizer],
+    strategy: DistributedStrategy,
+    model: nn.Module | None,
+) -> Iterator[StepPart]:
+    """What the model and the strategy hang on the steps of a worker."""
+    job = it.client.job
+    is_sync = job.mode == Mode.SYNC
+    if strategy.cuda_graphs and model is not None and optimizers:
+        yield _record(it.device, model)
+    if flat is not None and optimizers and is_sync and job.num_workers > 1:
+        hooks = [one.register_post_accumulate_grad_hook(mark_shared) for _, one, _ in found.dense]
+        yield AtClose(*(hook.remove for hook in hooks))
+    goes_ahead = strategy.wire_configs.dense_ahead and (job.clip_norm is None or job.clips_on_servers)
+    if optimizers and job.dense.groups and is_sync and goes_ahead:
+        yield make_ahead(flat, it.client, it.done)
+
+
+class Rouser(StepPart):
+    """Has the threads of a table in this process look out, at each step, for gradients that come from a GPU."""
+
+    def begin(self, used: Sequence[Lookup], *, is_new: bool) -> None:  # noqa: ARG002
+        if any(lookup.placement is None for lookup in used):
+            _native.rouse(AWAKE_US)
+
+
+def _pin(client: Client, device: torch.device) -> StepPart:
+    """Have a service in this process pull rows into memory from which copies to the GPU are quick."""
+    part = StepPart()
+    for transport in client.transports if device.type == "cuda" else ():
+        if isinstance(transport, LocalTransport) and isinstance(transport.service, Service):
+            transport.service.state.held.rows_memory = lambda *shape: host_buffer(shape, device).numpy()
+            part = Rouser()
+    return part
+
+
+def _warm(it: Joined, caches: Mapping[int, int], aside: AtOnce) -> HotTables:
+    """Have hot rows of some tables trained where the model is."""
+    if it.device.type != "cuda":
+        _log.warning("cache='gpu': the model is on the %s, and so is the cache; it saves no time", it.device.type)
+    return HotTables(it.client, caches, it.device, aside, it.done)
+
+
+def _record(device: torch.device, model: nn.Module) -> StepPart:
+    """Have the parts of a model without tables replayed as CUDA graphs until the worker has left."""
+    if device.type == "cuda":
+        return AtClose(record_parts(model))
+    _log.warning("strategy.cuda_graphs: the model is on the %s; nothing is recorded", device.type)
+    return StepPart()
+
+
+def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: Progress | None) -> float:
+    """How long a step waits for an absent worker; UsageError where nobody could be absent and come back."""
+    seconds = strategy.wait_for_workers_s
+    if seconds is None:
+        return 0.0
+    if job.mode != "sync":
+        raise UsageError(
+            f"strategy.wait_for_workers_s = {seconds:g}: workers wait for each other in sync mode only, and this job's "
+            f"mode is {job.mode}; leave it out"
+        )
+    if progress is None:
+        raise UsageError(
+            f"strategy.wait_for_workers_s = {seconds:g}: only a worker of a durable job comes back; start it with "
+            "fleetrun --durable DIR, or leave it out"
+        )
+    return seconds
+
+
+def _flat(found: Declared, job: JobSpec) -> FlatParameters | None:
+    """Dense parameters and running statistics in one buffer; also where it stays in the worker."""
+    tensors = found.flat()
+    if not tensors:
+        return None
+    blocks = job.dense.blocks or place([(name, tuple(tensor.shape), group) for name, tensor, group in tensors], 1)
+    return FlatParameters(tensors, blocks, len(found.used) if found.statistics else None)
+
+
+def _device_of(model: nn.Module | None) -> torch.device:
+    parameter = None if model is None else next(iter(model.parameters()), None)
+    if parameter is not None:
+        return parameter.device
+    return torch.device("cuda" if env.FLEET_DEVICE.get() == "CUDA" else "cpu")

@@ -19,6 +19,7 @@ from fleet.launch.logs import check_folder
 from fleet.launch.network import check_given, network_variables
 from fleet.launch.options import Options
 from fleet.launch.server_layout import refuse_counts, roles_here, server_layout
+from fleet.launch.shadow import refuse_shadows
 from fleet.launch.team import Team
 from fleet.launch.tls import refuse_tls
 from fleet.observe.chaos_spec import Strike
@@ -117,6 +118,7 @@ def _command(options: Options) -> tuple[str, ...]:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"training script {options.script} {what}; it comes after fleetrun's own options")
+    refuse_shadows(path.parent)
     script = f"./{path}" if options.script.startswith("-") else options.script  # not an option of python
     return (sys.executable, script, *options.script_args)
 

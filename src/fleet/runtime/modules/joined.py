@@ -18,7 +18,7 @@ from fleet.ps.worker.modes import make_push_policy
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.modes.sync import Sync
 from fleet.ps.worker.parts.contract import Done, StepPart
-from fleet.ps.worker.sending.kept import KeptTensors, take_kept
+from fleet.ps.worker.sending.kept import ChangedTensors, KeptTensors, take_kept
 from fleet.strategy.mode import Mode
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def join(
         parts = [wishes, *_go_on(client, policy, flat, done, progress)]
         if not is_first:
             take_kept(client, kept)
+        _keep_changed(kept, progress)
         begin_work()
     except BaseException:
         client.close()
@@ -95,6 +96,16 @@ def join(
             policy.close()
         raise
     return Joined(client, policy, flat, device, kept, done, progress, passing, parts)
+
+
+def _keep_changed(kept: KeptTensors, progress: Progress | None) -> None:
+    """Have what the script changes of the rest of its model go with every push, and take up what a former life had."""
+    if progress is None or not kept:
+        return
+    changed = ChangedTensors(kept)
+    stored = progress.add_part("kept", changed.state, changed.restore)
+    if stored is not None:
+        changed.restore(stored)
 
 
 def _give_first(

@@ -1,4 +1,4 @@
-"""The contract of what hangs on the steps of a worker (fleet.ps.worker.parts.contract), for every part that there is."""
+"""The contract of what hangs on the steps of a worker, for every part that there is."""
 
 from __future__ import annotations
 

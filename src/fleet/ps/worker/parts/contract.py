@@ -1,7 +1,7 @@
 """The contract of what hangs on the steps of a worker: prefetching, hot rows, figures, what a next life needs.
 
-`fleet.ps.worker.worker.Worker` is given its parts when it is made, and nobody changes them later. It calls them, on the thread
-that trains, at these moments of a step:
+`fleet.ps.worker.worker.Worker` is given its parts when it is made, and nobody changes them later. It calls them, on the
+thread that trains, at these moments of a step:
 
     forward()             rows are about to be looked up, to be trained
     looked_up(lookups)    they are there

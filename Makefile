@@ -194,7 +194,6 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/ctr.py --json benchmarks/results/ctr.json
 	$(BIN)/python benchmarks/collective.py --json benchmarks/results/collective.json
 	$(BIN)/python benchmarks/slow_link.py --json benchmarks/results/slow_link.json
-	$(BIN)/python benchmarks/combine.py --json benchmarks/results/combine.json
 	$(BIN)/python benchmarks/static.py --json benchmarks/results/static.json
 	$(BIN)/python benchmarks/calls.py --json benchmarks/results/calls.json
 	$(BIN)/python benchmarks/words.py --json benchmarks/results/words.json

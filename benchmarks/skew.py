@@ -2,8 +2,8 @@
 
     python benchmarks/skew.py --json benchmarks/results/skew.json
 
-Nothing is trained: the ids of some batches go the way that a worker's do (distinct keys, by server, through its cache),
-and what each server would get is counted. Before distinct keys are found the busiest server has the hottest ids; what
+Nothing is trained: the ids of some batches go the way that a worker's do (distinct keys, by server), and what
+each server would get is counted. Before distinct keys are found the busiest server has the hottest ids; what
 travels is the distinct ones, so one id counts at most once a batch however hot it is.
 """
 
@@ -22,7 +22,7 @@ from rich.table import Table
 
 from fleet import _native
 
-VOCABULARY, WIDTH = 1_000_000, 1
+VOCABULARY = 1_000_000
 Ids = NDArray[np.int64]
 
 
@@ -35,33 +35,23 @@ def batches(count: int, size: int, slots: int, exponent: float, seed: int = 7) -
         yield (rank * 7919 % VOCABULARY + np.arange(slots)[:, None] * VOCABULARY).reshape(-1)
 
 
-def load(
-    num_servers: int, size: int, slots: int, exponent: float, *, count: int, cache_rows: int, staleness: int
-) -> dict[str, Any]:
-    """For each server the ids that are its own, rows that it is pushed, and rows that it is asked for with a cache."""
-    ids, pushed, pulled = (np.zeros(num_servers, np.int64) for _ in range(3))
+def load(num_servers: int, size: int, slots: int, exponent: float, *, count: int) -> dict[str, Any]:
+    """For each server the ids that are its own, and the rows that it is asked for and pushed."""
+    ids, pushed = (np.zeros(num_servers, np.int64) for _ in range(2))
     most_apart = 0.0
-    cache = _native.RowCache(WIDTH, cache_rows, staleness)
-    for now, batch in enumerate(batches(count, size, slots, exponent)):
+    for batch in batches(count, size, slots, exponent):
         ids += np.bincount(_native.server_of(batch, num_servers), minlength=num_servers)
-        keys, _, offsets, _ = _native.route(batch, num_servers, False)
+        _, _, offsets, _ = _native.route(batch, num_servers, False)
         pushed += np.diff(offsets)
         most_apart = max(most_apart, apart(np.diff(offsets)))
-        out = np.empty((len(keys), WIDTH), np.float32)
-        missing, _, ends, _ = cache.take(keys, offsets, now, out)
-        pulled += np.diff(ends)
-        cache.put(missing, np.zeros((len(missing), WIDTH), np.float32), now, 0)
     return {
         "case": f"Zipf {exponent}, {slots} slots, batch {size}, {num_servers} servers",
         "ids": ids.tolist(),
         "pushed_rows": pushed.tolist(),
-        "pulled_rows_with_cache": pulled.tolist(),
         "ids_apart": apart(ids),
         "pushed_apart": apart(pushed),
         "pushed_apart_worst_batch": most_apart,
-        "pulled_with_cache_apart": apart(pulled),
         "distinct": float(pushed.sum() / ids.sum()),
-        "not_pulled": float(1 - pulled.sum() / pushed.sum()),
     }
 
 
@@ -72,32 +62,23 @@ def apart(each: NDArray[np.int64]) -> float:
 
 @click.command()
 @click.option("--batches", "count", default=50, show_default=True)
-@click.option("--cache-rows", default=200_000, show_default=True)
-@click.option("--staleness", default=4, show_default=True)
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
-def main(count: int, cache_rows: int, staleness: int, path: Path | None) -> None:
+def main(count: int, path: Path | None) -> None:
     cases = [
-        load(num_servers, size, slots, exponent, count=count, cache_rows=cache_rows, staleness=staleness)
+        load(num_servers, size, slots, exponent, count=count)
         for exponent in (1.1, 1.2, 1.5)
         for slots, size in ((26, 1000), (26, 100), (1, 10_000))
         for num_servers in (2, 8, 32)
     ]
     table = Table(title="The busiest server beside the idlest")
-    for header in ("case", "ids", "pushed", "worst batch", "pulled", "distinct", "not pulled"):
+    for header in ("case", "ids", "pushed", "worst batch", "distinct"):
         table.add_column(header, justify="left" if header == "case" else "right")
-    names = (
-        "ids_apart",
-        "pushed_apart",
-        "pushed_apart_worst_batch",
-        "pulled_with_cache_apart",
-        "distinct",
-        "not_pulled",
-    )
+    names = ("ids_apart", "pushed_apart", "pushed_apart_worst_batch", "distinct")
     for case in cases:
         table.add_row(case["case"], *(f"{case[name]:.2f}" for name in names))
     Console().print(table)
     if path is not None:
-        write_results(path, cases, batches=count, cache_rows=cache_rows, staleness=staleness)
+        write_results(path, cases, batches=count)
 
 
 if __name__ == "__main__":

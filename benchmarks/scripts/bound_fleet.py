@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--compute", action="store_true", help="Beside each block, the dense layers alone.")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    fleet.init(strategy=strategy_of(args.mode, {}, (0, 4)))
+    fleet.init(strategy=strategy_of(args.mode, {}))
     if fleet.is_server():
         fleet.run_server()
         return

@@ -55,9 +55,8 @@ class CTR(nn.Module):
         return logits
 
 
-def strategy_of(mode: str, wire: dict[str, Any], cache: tuple[int, int]) -> fleet.DistributedStrategy:
+def strategy_of(mode: str, wire: dict[str, Any]) -> fleet.DistributedStrategy:
     strategy = fleet.DistributedStrategy()
-    strategy.a_sync_configs.cache_rows, strategy.a_sync_configs.cache_staleness = cache
     strategy.a_sync = mode != "sync"
     strategy.a_sync_configs.half_async = mode == "half_async"
     strategy.a_sync_configs.k_steps = 100 if mode == "geo" else 0
@@ -182,12 +181,11 @@ def main() -> None:
     parser.add_argument("--wire", type=json.loads, default={}, help="strategy.wire_configs, as JSON")
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16, by torch.autocast")
     parser.add_argument("--zipf", type=float, default=1.1)
-    parser.add_argument("--cache", type=int, nargs=2, default=(0, 4), metavar=("ROWS", "STEPS"))
     args = parser.parse_args()
     if args.steps < 1:
         parser.error(f"--steps {args.steps} leaves nothing to time; give 1 or more")
 
-    fleet.init(strategy=strategy_of(args.mode, args.wire, tuple(args.cache)))
+    fleet.init(strategy=strategy_of(args.mode, args.wire))
     if fleet.is_server():
         fleet.run_server()
         return

@@ -76,7 +76,6 @@ nb::object to_numpy(fleet::Array<T> array, std::size_t rows, std::size_t width) 
 }
 
 // One function for each file of this folder: what it adds to the module.
-void add_cache(nb::module_& m);
 void add_checksum(nb::module_& m);
 void add_clicks(nb::module_& m);
 void add_compress(nb::module_& m);

@@ -5,7 +5,6 @@ NB_MODULE(_native, m) {
   // A process that ends inside a loop, as those of a DataLoader do, still holds what it parses with.
   nanobind::set_leak_warnings(false);
   m.doc() = "The C++ core of Fleet. Works on plain buffers with the GIL released; see _native.pyi.";
-  fleet::bind::add_cache(m);
   fleet::bind::add_checksum(m);
   fleet::bind::add_clicks(m);
   fleet::bind::add_compress(m);

@@ -18,10 +18,10 @@ namespace {
 
 using namespace fleet::plane;
 
-using Tables = std::vector<std::tuple<std::size_t, bool>>;
-using Groups = std::vector<std::tuple<std::vector<std::tuple<std::uint32_t, std::size_t>>, bool>>;
+using ReadTables = std::vector<std::tuple<std::size_t, bool>>;
+using ReadGroups = std::vector<std::tuple<std::vector<std::tuple<std::uint32_t, std::size_t>>, bool>>;
 
-Reader make_reader(const Tables& tables, const Groups& groups, std::size_t num_parameters, bool takes_deltas,
+Reader make_reader(const ReadTables& tables, const ReadGroups& groups, std::size_t num_parameters, bool takes_deltas,
                    bool takes_passes) {
   Reader::Job job;
   for (const auto& [width, reads_zeros] : tables) job.tables.push_back({width, reads_zeros});

@@ -606,30 +606,6 @@ class Copies:
     def clear(self) -> None:
         """Drop every copy, and what was not sent."""
 
-class RowCache:
-    """Rows that a worker keeps for a few steps (csrc/cache/row_cache.h). Used from one thread."""
-
-    def __init__(self, width: int, capacity: int, staleness: int) -> None:
-        """Hold at most `capacity` rows, and use them while they are at most `staleness` steps old."""
-    def __len__(self) -> int: ...
-    def take(
-        self, keys: _Keys, offsets: _Keys, now: int, out: _Floats
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-        """Write the rows that may be used at step `now` to their places in out, [n, width].
-
-        Return (keys, positions, offsets) of those grouped keys that the servers have to be asked for, and the least
-        version of the rows that were written.
-        """
-
-    def put(self, keys: _Keys, rows: _Floats, now: int, version: int) -> None:
-        """Keep rows that were asked for at step `now`, of servers of that version, where there is room for them."""
-
-    def counts(self) -> dict[str, int]:
-        """Return hits, misses, refreshed (keys that were there but too old), evicted; age_steps of all hits, oldest."""
-
-    def clear(self) -> None:
-        """Drop every row."""
-
 class Clicks:
     """Click logs that are made up; sample i is a function of the settings and i (csrc/data/clicks.h).
 

@@ -86,7 +86,6 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (
             "torch.nn.utils.clip_grad_norm_ has the gradients of this worker alone",
             "torch.nn.utils.clip_grad_value_ reaches neither the rows of tables nor the mean over workers",
-            "strategy.clip_norm = …: it is not built for gradients that go out together",
             "strategy.clip_norm = …: the norm of a step needs the gradients of every worker",
             "strategy.clip_norm = …: with strategy.dense = 'allreduce'",
         ),
@@ -645,8 +644,6 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "workers-that-end-after-different-numbers-of-batches",
         (
             "worker … ended after … batch… while worker",
-            "worker …, which combines the gradients of this machine, cannot be reached",
-            "the worker that combines the gradients of this machine has ended",
             "the … world …",
         ),
     ),
@@ -657,7 +654,6 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "worker … was started again; this process is its former life",
             "worker … pushed step … twice",
             "worker … asks for take",
-            "worker … pushed step …, and worker …, of the same machine",
             "worker … does not exist in a job of",
             "server … does not exist in a job of",
         ),

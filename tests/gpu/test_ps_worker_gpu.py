@@ -113,7 +113,7 @@ def test_a_step_waits_for_the_gpu_only_for_its_gradients(monkeypatch: pytest.Mon
         x, y = x.cuda(), y.cuda()
         worker = model.rows.worker
         worker.prefetch(model.rows.requests(inputs))
-        for one in worker._ahead:
+        for one in worker._lookups._ahead:
             one.get()  # keys are found on the GPU, beside the model, and somebody there waits for them
         waits = []
         synchronize = torch.cuda.Stream.synchronize

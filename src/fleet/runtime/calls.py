@@ -148,8 +148,8 @@ class ServerCalls(Questions):
             return steps.count.num
         worker = self._server_job().worker("fleet.steps_done()")
         if worker.progress is not None:
-            worker.progress.is_counted = True
-        return worker.count.num
+            worker.progress.count_asked()
+        return worker.done.count.num
 
     def worker_client(self, what: str) -> Client:
         """This worker's connections to the servers; NotReadyError, which names `what` needs them, if there are none."""

@@ -8,8 +8,6 @@ from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import Record
 from fleet.strategy.wire import WireConfigs
 
-COMBINE = ("never", "machine")
-
 
 class ASyncConfigs(Group):
     """Traffic between a worker and the servers."""
@@ -38,20 +36,6 @@ class ASyncConfigs(Group):
     send_wait_times = whole(
         1, "is how many times 10 ms a sender waits for one more gradient to merge before it sends.", least=0
     )
-    cache_rows = whole(
-        0,
-        "is how many rows of each table a worker keeps, to train with them again without asking the servers. 0 keeps "
-        "none. In async and half-async mode.",
-        least=0,
-        most=2**31,
-    )
-    cache_staleness = whole(
-        4,
-        "is how many steps old a row of the cache may be when it is used; then the servers are asked for it again. It "
-        "does not show this worker's own gradients of those steps, which servers apply as ever. 0 uses none.",
-        least=0,
-        most=2**31 - 1,
-    )
 
 
 class _ASyncSwitch(Setting[bool, bool]):
@@ -72,14 +56,6 @@ class ParameterServerFields(Record):
         "away before the others go on without it, until it comes back. None waits for it, as long as "
         "`FLEET_STEP_TIMEOUT_S` says.",
         above=0.0,
-    )
-
-    combine_gradients = text(
-        "never",
-        "says which workers of a synchronous job add their gradients before they are sent: with 'machine' those of one "
-        "machine, whose first worker sends the sum. Servers get fewer bytes; the last bits of a sum depend on who "
-        "shares a machine. Not in durable jobs, nor with `wire_configs`.",
-        *COMBINE,
     )
 
     a_sync = _ASyncSwitch(

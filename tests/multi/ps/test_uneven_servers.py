@@ -100,7 +100,7 @@ def ended(result: Result) -> None:
     assert result.code == 0, f"{result.out}\n{result.err}"
 
 
-@pytest.mark.parametrize("how", [(), ("ahead",), ("ahead", "combine")], ids=["as they come", "read ahead", "combined"])
+@pytest.mark.parametrize("how", [(), ("ahead",)], ids=["as they come", "read ahead"])
 def test_workers_meet_after_uneven_epochs(how: tuple[str, ...], tmp_path: Path) -> None:
     write_file(tmp_path)
     arguments = ("--server_num", 2, "--worker_num", NUM_WORKERS, uneven_job.__file__, *how)

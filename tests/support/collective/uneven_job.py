@@ -149,7 +149,6 @@ def train(how: set[str]) -> dict[str, Any]:
 if __name__ == "__main__":
     strategy = fleet.DistributedStrategy()
     strategy.a_sync = False
-    strategy.combine_gradients = "machine" if "combine" in sys.argv else "never"
     fleet.init(strategy=strategy)
     who = f"server{fleet.server_index()}" if fleet.is_server() else f"worker{fleet.worker_index()}"
     Path(f"{who}.pid").write_text(f"{os.getpid()}\n")

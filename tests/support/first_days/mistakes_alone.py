@@ -117,7 +117,6 @@ TABLES = {
         ),
         (EMBEDDING, "fleet.nn.Embedding(8, entry=fleet.CountFilterEntry(3))"),
     ),
-    "`cache_rows` in sync mode": strategy("strategy.a_sync = False\nstrategy.a_sync_configs.cache_rows = 100"),
     "`strategy.amp` beside servers": strategy("strategy.amp = True"),
     "training while the model evaluates": mistake((BATCH, "    model.eval()\n" + BATCH), fails=False),
     "`keys` of `fleet.prefetch` that copies the ids": mistake(

@@ -17,12 +17,10 @@ def main() -> None:
     parser.add_argument("--rule", required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--combine", default="never")
     arguments = parser.parse_args()
 
     strategy = fleet.DistributedStrategy()
     strategy.a_sync = False
-    strategy.combine_gradients = arguments.combine
     fleet.init(strategy=strategy)
     if fleet.is_server():
         fleet.run_server()

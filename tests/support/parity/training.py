@@ -31,7 +31,7 @@ NUM_IDS = 40
 # A job that takes longer than this is stuck.
 LIMIT_S = 120.0
 OF_STRATEGY = (
-    *("nonfinite_gradients", "dense", "wire_configs", "clip_norm", "clip_value", "combine_gradients"),
+    *("nonfinite_gradients", "dense", "wire_configs", "clip_norm", "clip_value"),
     "wait_for_workers_s",
 )
 

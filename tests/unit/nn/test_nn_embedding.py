@@ -276,5 +276,5 @@ def test_prefetched_batches_that_are_not_used_do_not_pile_up() -> None:
         for ids in one.fleet.prefetch(batches, one.model):
             one.model(ids.clone()).sum().backward()
             one.optimizer.step()
-        assert len(one.worker._ahead) <= 2
+        assert len(one.worker._lookups._ahead) <= 2
         assert len(one.worker.policy._pending) <= 2

@@ -14,10 +14,8 @@ import torch
 
 import fleet
 from fleet.net import Endpoint
-from fleet.ps.combine.combining import Combined
 from fleet.ps.durable import durability
 from fleet.ps.job.spec import DenseBlock, DenseSpec, JobSpec, RuleSpec
-from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.worker.sending.gradients import Gradients
 from fleet.ps.worker.sending.merge import merged
@@ -205,13 +203,6 @@ JOB = JobSpec(
 
 
 def test_what_several_pushes_lack_their_sum_lacks() -> None:
-    pushes = []
-    for worker, absent in enumerate([(0, 1), (1, 2)]):
-        caller = ps_pb2.Caller(worker=worker)
-        header = ps_pb2.PushRequest.Header(caller=caller, sequence=1, dense_lrs=[0.1, 0.1], absent=absent)
-        pushes.append((header, [np.zeros(5, np.float32), np.zeros(4, np.float32)]))
-    assert Combined(pushes, JOB, 0).header.absent == [1]
-
     both, first = {0: 0.1, 1: 0.1}, {0: 0.1}
     five, four = np.zeros(5, np.float32), np.zeros(4, np.float32)
     sent = [

@@ -22,8 +22,6 @@ TRAFFIC = (
     "independent_recv_thread",
     "min_send_grad_num_before_recv",
     "send_wait_times",
-    "cache_rows",
-    "cache_staleness",
 )
 HONOURED = frozenset(
     {

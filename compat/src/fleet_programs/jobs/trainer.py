@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fleet.errors import NotReadyError, UsageError
+from fleet.ps.worker.asking.aside import Aside, AtOnce
 from fleet.ps.worker.asking.lookup import Request
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.sending.flat import FlatParameters
+from fleet.ps.worker.worker import Worker
 from fleet.runtime.modules import stalls
-from fleet.runtime.modules.join import enter
+from fleet.runtime.modules.joined import join
 from fleet.runtime.modules.servers import transports
 from fleet.strategy.parameter_server import ASyncConfigs
 from fleet_programs.jobs import running
@@ -32,7 +34,6 @@ from fleet_programs.program.program import Program
 from fleet_programs.transpiler.planning.plan import Plan
 
 if TYPE_CHECKING:
-    from fleet.ps.worker.worker import Worker
     from fleet_programs.definition.operator import Operator
     from fleet_programs.executor.scope import Scope
     from fleet_programs.jobs.job import ProgramJob
@@ -133,7 +134,14 @@ class Trainer:
         configs.k_steps = plan.k_steps
         progress = None if self.job is None else self.job.progress
         client = Client(connected, plan.trainer_id, plan.job)
-        worker = enter(client, self._take, self._device, configs, progress=progress)
+        it = join(client, self._take, self._device, configs, progress=progress)
+        worker = Worker(
+            *(client, it.policy, it.flat, it.device, it.done, it.kept),
+            progress=it.progress,
+            passing=it.passing,
+            aside=Aside(it.device) if it.device.type == "cuda" else AtOnce(),
+            parts=it.parts,
+        )
         stalls.joined(worker)
         self._lookups.clear()
         try:

@@ -12,16 +12,19 @@ from __future__ import annotations
 class StepCount:
     """Counts the steps of one worker. Used from the thread that trains."""
 
-    def __init__(self) -> None:
+    def __init__(self, num_optimizers: int = 1) -> None:
         self.num = 0
         """How many steps have begun: those behind the script, and from its first optimizer on the present one."""
-        self.num_optimizers = 1
-        """How many optimizers the job has."""
+        self._num_optimizers = num_optimizers
         self._stepped: set[int] = set()
         self._loop: int | None = None  # whose batch the step began with
         self._num_loops = 0
         self._open: set[int] = set()
         self._fresh: set[int] = set()  # loops that have handed out a batch since the step began
+
+    def go_to(self, num: int) -> None:
+        """So many steps lie behind the script, of a former life or of the run whose checkpoint it has loaded."""
+        self.num = num
 
     def open_loop(self) -> int:
         """A loop over data begins; the number it has from now on."""
@@ -62,4 +65,4 @@ class StepCount:
     @property
     def is_whole(self) -> bool:
         """Whether every optimizer of the job has stepped in the present step."""
-        return len(self._stepped) >= self.num_optimizers
+        return len(self._stepped) >= self._num_optimizers

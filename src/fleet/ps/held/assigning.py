@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError
-from fleet.ps.held.members import Claim
 from fleet.ps.held.update import AssignedRows, read_assigned
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.proto import ps_pb2
@@ -27,7 +26,7 @@ class Assigning:
         """Write the rows, unless they were written before."""
         core, caller = self._core, header.caller
         rows = read_assigned(header, tensors, core.known(caller).job)
-        claim = Claim(caller.worker, caller.incarnation, header.sequence)
+        claim = caller.worker, caller.incarnation, header.sequence
         while True:
             while not core.door.wait(*claim):
                 core.known(caller)  # the server may be stopping

@@ -129,8 +129,8 @@ class Taken(NamedTuple):
     """What became of a push."""
 
     is_new: bool
-    staleness: int
-    skipped: int
+    staleness: int = 0
+    skipped: int = 0
 
 
 def reader_of(job: JobSpec, server: int) -> _native.PlaneReader:

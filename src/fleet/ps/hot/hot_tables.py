@@ -13,38 +13,46 @@ from fleet.ps.hot.hot_rows import HotRows, Part, Placement
 from fleet.ps.job.rule_table import RULES
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import Answer, LocalTransport, Transport
+from fleet.ps.worker.parts.no_hot_tables import NoHotTables
+from fleet.ps.worker.sending.finite import is_finite, nonfinite_error
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from fleet.ps.job.spec import JobSpec, TableSpec
     from fleet.ps.wire.messages import Tensors
-    from fleet.ps.worker.asking.aside import After, Aside
+    from fleet.ps.worker.asking.aside import After, AtOnce
     from fleet.ps.worker.asking.lookup import Lookup
     from fleet.ps.worker.calling.client import Client
+    from fleet.ps.worker.parts.contract import Done, Update
 
 UNCONCERNED = frozenset({"Declare", "Start", "Keep", "Push", "Meet", "Take"})
 """Calls that read no rows; a push has none of these tables."""
 CHANGES_ROWS = frozenset({"Assign", "Load", "Shrink"})
 
 
-class HotTables:
+class HotTables(NoHotTables):
     """Rows of some tables, by index. Used by the thread that trains; `aside` does what touches the tables."""
 
-    def __init__(self, client: Client, sizes: Mapping[int, int], device: torch.device, aside: Aside) -> None:
+    def __init__(
+        self, client: Client, sizes: Mapping[int, int], device: torch.device, aside: AtOnce, done: Done
+    ) -> None:
         """`sizes`: how many rows of each table."""
         self.sizes = dict(sizes)
         job, transport = client.job, client.transports[0]
         assert isinstance(transport, LocalTransport)
         assert isinstance(transport.service, Service)
-        self._state, self._aside, self._job = transport.service.state, aside, job
+        self._state, self._aside, self._job, self._done = transport.service.state, aside, job, done
+        self._worker = client.worker
+        self._used: list[tuple[Lookup, torch.Tensor]] = []
+        """The lookups whose rows this step trains, each with its gradients."""
         tables = self._state.held.tables
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="fleet-write-back")
         self._rows = {
             table: HotRows(job.tables[table], tables[table], size, device, self._writer)
             for table, size in sizes.items()
         }
-        client.place.transports[0] = _HotTransport(transport, self)
+        client.place.go_by(0, _HotTransport(transport, self))
 
     @property
     def nbytes(self) -> int:
@@ -55,21 +63,33 @@ class HotTables:
         return table in self._rows
 
     def expect(self, table: int) -> Placement:
-        """What a lookup of a table will be placed by, aside."""
         return self._rows[table].expect()
 
     def place(self, lookup: Lookup, placement: Placement) -> None:
-        """Aside: have the rows of a lookup here until it is gone."""
         self._rows[lookup.table].place(lookup.route.grouped, placement)
         lookup.placement = placement
 
     def fill(self, lookup: Lookup) -> None:
-        """Give a lookup that was placed the rows as they are now."""
         assert lookup.placement is not None
         lookup.rows = self._rows[lookup.table].rows(lookup.placement, lookup.has_padding)
 
-    def apply(self, used: Sequence[tuple[Lookup, torch.Tensor]], table_lrs: Mapping[int, float]) -> None:
-        """Train the rows of some lookups, each with its gradients, after the push of the same step."""
+    def begin(self, used: Sequence[Lookup], *, is_new: bool) -> None:  # noqa: ARG002
+        """UsageError if a gradient of a row that is trained here is a NaN or an Inf, and may not be skipped."""
+        self._used = [
+            (lookup, grads.to(torch.float32))
+            for lookup in used
+            if lookup.placement is not None and (grads := lookup.row_gradients) is not None
+        ]
+        if self._job.nonfinite != "skip":
+            for lookup, grads in self._used:
+                if not is_finite(grads):
+                    raise nonfinite_error(
+                        f"table {self._job.tables[lookup.table].name!r}", self._worker, self._done.num_steps
+                    )
+
+    def after_push(self, update: Update) -> None:
+        """Train the rows of the step."""
+        used, self._used = self._used, []
         skips = self._job.nonfinite == "skip"
         for table in sorted({lookup.table for lookup, _ in used}):
             own = [
@@ -77,7 +97,7 @@ class HotTables:
                 for lookup, grads in used
                 if lookup.table == table and lookup.placement is not None
             ]
-            skipped = self._rows[table].apply(own, table_lrs[table], self._state.clock.now, skips=skips)
+            skipped = self._rows[table].apply(own, update.table_lrs[table], self._state.clock.now, skips=skips)
             if skipped is not None and (num := int(skipped)):
                 self._state.held.skipped += num
                 self._state.stats.count(skipped=num)
@@ -101,7 +121,6 @@ class HotTables:
         self._aside.make(run).get()
 
     def close(self) -> None:
-        """End the thread that writes back."""
         self._writer.shutdown()
 
     def concerns(self, method: str, header: Any) -> bool:

@@ -218,23 +218,8 @@ class PushRequest(_message.Message):
         format: Format
         is_sparse: bool
         def __init__(self, format: _Optional[_Union[Format, str]] = ..., is_sparse: _Optional[bool] = ...) -> None: ...
-    class Member(_message.Message):
-        __slots__ = ("worker", "incarnation", "sequence", "steps", "position", "is_pass")
-        WORKER_FIELD_NUMBER: _ClassVar[int]
-        INCARNATION_FIELD_NUMBER: _ClassVar[int]
-        SEQUENCE_FIELD_NUMBER: _ClassVar[int]
-        STEPS_FIELD_NUMBER: _ClassVar[int]
-        POSITION_FIELD_NUMBER: _ClassVar[int]
-        IS_PASS_FIELD_NUMBER: _ClassVar[int]
-        worker: int
-        incarnation: int
-        sequence: int
-        steps: int
-        position: bytes
-        is_pass: bool
-        def __init__(self, worker: _Optional[int] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., steps: _Optional[int] = ..., position: _Optional[bytes] = ..., is_pass: _Optional[bool] = ...) -> None: ...
     class Header(_message.Message):
-        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups", "pull_only_read", "position", "participants", "steps", "is_pass", "dense", "pull_formats", "dense_format", "members", "absent", "squared_norm")
+        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups", "pull_only_read", "position", "participants", "steps", "is_pass", "dense", "pull_formats", "dense_format", "absent", "squared_norm")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         STEP_FIELD_NUMBER: _ClassVar[int]
@@ -255,7 +240,6 @@ class PushRequest(_message.Message):
         DENSE_FIELD_NUMBER: _ClassVar[int]
         PULL_FORMATS_FIELD_NUMBER: _ClassVar[int]
         DENSE_FORMAT_FIELD_NUMBER: _ClassVar[int]
-        MEMBERS_FIELD_NUMBER: _ClassVar[int]
         ABSENT_FIELD_NUMBER: _ClassVar[int]
         SQUARED_NORM_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
@@ -278,10 +262,9 @@ class PushRequest(_message.Message):
         dense: _containers.RepeatedCompositeFieldContainer[PushRequest.Dense]
         pull_formats: _containers.RepeatedScalarFieldContainer[Format]
         dense_format: Format
-        members: _containers.RepeatedCompositeFieldContainer[PushRequest.Member]
         absent: _containers.RepeatedScalarFieldContainer[int]
         squared_norm: float
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ..., pull_only_read: _Optional[_Iterable[bool]] = ..., position: _Optional[bytes] = ..., participants: _Optional[_Iterable[int]] = ..., steps: _Optional[int] = ..., is_pass: _Optional[bool] = ..., dense: _Optional[_Iterable[_Union[PushRequest.Dense, _Mapping]]] = ..., pull_formats: _Optional[_Iterable[_Union[Format, str]]] = ..., dense_format: _Optional[_Union[Format, str]] = ..., members: _Optional[_Iterable[_Union[PushRequest.Member, _Mapping]]] = ..., absent: _Optional[_Iterable[int]] = ..., squared_norm: _Optional[float] = ...) -> None: ...
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ..., pull_only_read: _Optional[_Iterable[bool]] = ..., position: _Optional[bytes] = ..., participants: _Optional[_Iterable[int]] = ..., steps: _Optional[int] = ..., is_pass: _Optional[bool] = ..., dense: _Optional[_Iterable[_Union[PushRequest.Dense, _Mapping]]] = ..., pull_formats: _Optional[_Iterable[_Union[Format, str]]] = ..., dense_format: _Optional[_Union[Format, str]] = ..., absent: _Optional[_Iterable[int]] = ..., squared_norm: _Optional[float] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleet.errors import CommunicationError
-from fleet.ps.held.members import Claim, check_members, claims_of, shares_of
 from fleet.ps.held.update import PushedUpdate, TablePull, Taken, read_pull, read_push, refuse_nonfinite, update_of
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import JournalWriteError
@@ -73,7 +70,6 @@ class Pushes:
         """Gradients, and what comes back for them."""
         core = self._core
         holdings = core.known(header.caller)
-        check_members(header, holdings.job, is_durable=core.durability is not None)
         push = read_push(holdings.reader, header, tensors, holdings.job)
         record = None if core.durability is None else _recorded(header, tensors)
         update = update_of(header, push, record)
@@ -181,45 +177,34 @@ class Pushes:
 
     def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken | None:
         """Collect or apply a push, unless it was taken before, and count it; None if it must wait for a cut."""
-        core, claims = self._core, claims_of(header)
+        core, claim = self._core, (header.caller.worker, header.caller.incarnation, header.sequence)
         while True:
             if core.door.is_shut:
-                if not all(core.door.wait(*claim) for claim in claims):  # all have come in elsewhere, or none
+                if not core.door.wait(*claim):
                     return None
                 core.known(header.caller)  # the server may be stopping
             with core.gate.open():
                 is_shut = core.door.is_shut
-                if not is_shut or all(core.door.admits(*claim) for claim in claims):
-                    taken = self._take_inside(holdings, header, update, claims)
+                if not is_shut or core.door.admits(*claim):
+                    with core.state.ledger.once(*claim) as is_new:
+                        taken = self._take_new(holdings, header, update) if is_new else Taken(is_new=False)
+                    core.state.stats.count(repeated_pushes=not is_new)
                     break
         if is_shut:
             core.door.entered()
             core.door.entered_too()
         return taken
 
-    def _take_inside(
-        self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate, claims: Sequence[Claim]
-    ) -> Taken:
+    def _take_new(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken:
+        """Collect or apply a push that has not been taken before."""
+        if holdings.job.mode == "sync":
+            return Taken(is_new=True, skipped=self._collect(update, header.participants))
         core = self._core
-        skipped = staleness = 0
-        with ExitStack() as all_of_them:
-            are_new = {all_of_them.enter_context(core.state.ledger.once(*claim)) for claim in claims}
-            if len(are_new) > 1:
-                raise CommunicationError(
-                    f"push of worker {header.caller.worker}: some of its members' gradients have come without the "
-                    "others'; start the job again"
-                )
-            is_new = are_new.pop()
-            if is_new and holdings.job.mode == "sync":
-                skipped = self._collect(shares_of(header, update), header.participants)
-            elif is_new:
-                core.refuse_failed()
-                skipped = self._apply(update)
-                staleness = self._advance(update, header.pulled_version)
-                core.state.stats.pushed(update, staleness, skipped)
-        if not is_new:
-            core.state.stats.count(repeated_pushes=1)
-        return Taken(is_new, staleness, skipped)
+        core.refuse_failed()
+        skipped = self._apply(update)
+        staleness = self._advance(update, header.pulled_version)
+        core.state.stats.pushed(update, staleness, skipped)
+        return Taken(is_new=True, staleness=staleness, skipped=skipped)
 
     def _apply(self, update: PushedUpdate) -> int:
         """Apply a push by itself."""
@@ -249,22 +234,20 @@ class Pushes:
             core.tell()
         return staleness
 
-    def _collect(self, updates: Sequence[PushedUpdate], participants: Sequence[int]) -> int:
+    def _collect(self, update: PushedUpdate, participants: Sequence[int]) -> int:
         """Keep a push until its step is complete, and apply the step if this was the last."""
         core = self._core
         with core.changed:
             core.refuse_failed()
-            core.state.rounds.add(*updates)
+            core.state.rounds.add(update)
             if participants:
-                core.state.rounds.expect(updates[0].step, participants)
-            for update in updates:
-                core.state.meetings.notice(update.worker)
+                core.state.rounds.expect(update.step, participants)
+            core.state.meetings.notice(update.worker)
         try:
             return self.apply_if_complete()
         except JournalWriteError:  # nothing has happened: it will be sent again
             with core.changed:
-                for update in updates:
-                    core.state.rounds.withdraw(update.worker)
+                core.state.rounds.withdraw(update.worker)
             raise
 
     def _rows_after(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, push: _native.PlanePush) -> list[Any]:

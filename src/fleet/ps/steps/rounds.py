@@ -44,15 +44,8 @@ class Rounds:
         self.num_dropped = 0
         """How often a step was dropped."""
 
-    def add(self, *updates: PushedUpdate) -> None:
-        """Take the gradients of a worker, or of some, of the present step: all of them, or none."""
-        for update in updates:
-            self._check(update)
-        if not self._updates:
-            self.began = time.perf_counter()
-        self._updates.update((update.worker, update) for update in updates)
-
-    def _check(self, update: PushedUpdate) -> None:
+    def add(self, update: PushedUpdate) -> None:
+        """Take the gradients of a worker of the present step."""
         if update.step != self.version:
             raise CommunicationError(
                 f"worker {update.worker} pushed step {update.step}, but the workers are at step {self.version}; "
@@ -69,6 +62,9 @@ class Rounds:
                 f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
                 "worker must step them in the same order"
             )
+        if not self._updates:
+            self.began = time.perf_counter()
+        self._updates[update.worker] = update
 
     def expect(self, step: int, participants: Collection[int]) -> None:
         """Server 0 has done a step with the pushes of these workers, and so does this one."""

@@ -18,10 +18,12 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import Call
 from fleet.ps.wire.taken import TakenPushes
 from fleet.ps.worker.calling.client import GRACE_S, Client
+from fleet.ps.worker.parts.contract import StepPart
 
 if TYPE_CHECKING:
     from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.calling.place import Place
+    from fleet.ps.worker.parts.contract import Update
 
 NUM_ATTEMPTS = 3
 PUSHES_S = 25.0
@@ -49,7 +51,7 @@ def check_reshard(client: Client, num_servers: int) -> Layouts:
         raise UsageError(
             "fleet.reshard() needs a durable job, whose servers keep a journal: fleetrun --durable DIR ..."
         )
-    if client.plan is None or client.connect is None:
+    if client.elsewhere is None:
         raise UsageError("fleet.reshard() needs servers that fleetrun has started, and a job of modules")
     return layouts
 
@@ -117,9 +119,8 @@ class _Attempt:
         client, old = self._client, self._place.transports
         try:
             endpoints = self._started()
-            assert client.plan is not None
-            assert client.connect is not None
-            self._new, job = client.connect(endpoints), client.plan(self._num_servers)
+            assert client.elsewhere is not None
+            self._new, job = client.elsewhere.connect(endpoints), client.elsewhere.plan(self._num_servers)
             self._wait_for_servers()
             began_at = time.monotonic()
             copied = self._until_done(Phase.COPY, old)
@@ -269,14 +270,18 @@ class _Attempt:
         self._layouts.clear_moving(self._number)
 
 
-def wish_taker(client: Client, begin: Callable[[int], None]) -> Callable[[], None] | None:
+class Wishes(StepPart):
     """What worker 0 does at every step: see whether `fleetrun reshard` wants another number of servers."""
-    layouts = own_layouts()
-    if layouts is None or client.worker != 0 or client.plan is None:
-        return None
 
-    def look() -> None:
-        if layouts.has_wish and (num_servers := layouts.take_wish()) is not None:
-            begin(num_servers)
+    def __init__(self, client: Client, begin: Callable[[int], None]) -> None:
+        self._layouts = own_layouts() if client.worker == 0 and client.elsewhere is not None else None
+        self._begin = begin
 
-    return look
+    def look(self) -> None:
+        """Begin what is wanted."""
+        layouts = self._layouts
+        if layouts is not None and layouts.has_wish and (num_servers := layouts.take_wish()) is not None:
+            self._begin(num_servers)
+
+    def before_push(self, update: Update) -> None:  # noqa: ARG002
+        self.look()

@@ -11,10 +11,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fleet import _native, env
-from fleet.errors import CommunicationError, DeadlineError, FleetError
+from fleet.errors import DeadlineError, FleetError
 from fleet.net import Endpoint, is_loopback, resolve
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.answer_room import AnswerRoom
@@ -45,24 +45,10 @@ _FOREVER_S = 1e9
 _log = logging.getLogger(__name__)
 
 
-class Line(Protocol):
-    """Who has made a call."""
-
-    endpoint: str
-    rooms: dict[str, AnswerRoom]
-    """By method: for the answers to come."""
-
-    def note_lost(self, joined_bytes: int) -> None:
-        """A call came to nothing; so many of its bytes had been sent ahead."""
-
-    def lost(self, method: str, why: str) -> CommunicationError:
-        """The error of a call whose connection was lost."""
-
-
 class PlaneAnswer:
     """The answer to one call: as much of a Future as those who call need."""
 
-    def __init__(self, native: _native.PlaneAnswer, transport: Line, method: str, timeout_s: float) -> None:
+    def __init__(self, native: _native.PlaneAnswer, transport: PlaneTransport, method: str, timeout_s: float) -> None:
         self._native = native
         self._transport = transport
         self._method = method
@@ -93,7 +79,7 @@ class PlaneAnswer:
         self._joined_bytes = 0
         if native.state == _ERROR:
             raise error_of_number(native.code, native.text, self._transport.endpoint)
-        raise self._transport.lost(self._method, native.text)
+        raise unreachable(self._transport.endpoint, self._method, native.text)
 
     @property
     def sent_ns(self) -> int:
@@ -141,6 +127,7 @@ class PlaneTransport(Transport, TakesAhead):
         self._is_closed = False
         self._lock = threading.Lock()
         self.rooms = {method: AnswerRoom() for method in METHODS}
+        """By method: for the answers to come."""
         self._is_tcp = False
         self._claims: list[tuple[Tensor, int, int]] = []
         self._joined_bytes = 0
@@ -157,7 +144,7 @@ class PlaneTransport(Transport, TakesAhead):
         try:
             sent = client.call(number, header.SerializeToString(), tensors, self.rooms[method].size_bytes, ahead)
         except (ValueError, IndexError):
-            return failed(too_large(f"{method}Request", tensors))
+            return _failed(too_large(f"{method}Request", tensors))
         except OSError:  # the system has no memory to share
             return self._inner.call(method, header, tensors, timeout_s)
         self._joined_bytes += sent.joined_bytes
@@ -193,10 +180,6 @@ class PlaneTransport(Transport, TakesAhead):
         claims, self._claims = self._claims, []
         numbers = {id(tensor): number for number, tensor in enumerate(tensors)}
         return [(numbers[id(tensor)], begin, part) for tensor, begin, part in claims if id(tensor) in numbers]
-
-    def lost(self, method: str, why: str) -> CommunicationError:
-        """The error of a call whose connection was lost."""
-        return unreachable(self.endpoint, method, why)
 
     def close(self) -> None:
         with self._lock:
@@ -271,7 +254,7 @@ def _is_address(host: str) -> bool:
     return host.replace(".", "").isdigit() or ":" in host or (is_loopback(host) and host != "localhost")
 
 
-def failed(error: FleetError) -> Answer:
+def _failed(error: FleetError) -> Answer:
     """An answer that is an error already."""
     from concurrent.futures import Future
 

@@ -16,9 +16,6 @@ from fleet.ps.wire.messages import Tensor, Tensors
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from fleet.observe.waiting import Awaited
-    from fleet.ps.proto import ps_pb2
-
 Answer: TypeAlias = "Future[tuple[Message, Tensors]]"
 
 
@@ -47,10 +44,6 @@ class Transport(Protocol):
     def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:
         """Start a call. Its answer or its error, a FleetError, is in the future; this itself raises nothing."""
         ...
-
-    def awaited(self, caller: ps_pb2.Caller) -> Awaited | None:  # noqa: ARG002
-        """What keeps a call of a worker from reaching the server, beside the server itself; None: nothing."""
-        return None
 
     def close(self) -> None:
         """End the calls that run, and free everything; calling it again changes nothing."""

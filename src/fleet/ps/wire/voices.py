@@ -24,8 +24,6 @@ def voice_of(transport: Transport, caller: ps_pb2.Caller, method: str, *, waits_
 
 def _awaited_from(transport: Transport, caller: ps_pb2.Caller, method: str, waits_for_others: bool) -> Awaited:
     if waits_for_others:
-        if (found := transport.awaited(caller)) is not None:
-            return found
         with suppress(FleetError, TimeoutError):
             reply: Any = transport.call("Stats", ps_pb2.StatsRequest.Header(caller=caller), (), ASK_S).result(2 * ASK_S)
             if reply[0].awaited:

@@ -219,8 +219,7 @@ class ServerOptimizer(Uncopied, Optimizer):
             self.inner.zero_grad(set_to_none)
         else:
             worker.flat.zero_grad(share.dense_groups, set_to_none=set_to_none)
-            if worker.dense_ahead is not None:
-                worker.dense_ahead.restart(share.dense_groups)
+            worker.zeroed(share.dense_groups)
         if worker is not None:
             worker.zero_grad({*share.table_lrs, *share.table_groups})
 

@@ -21,10 +21,6 @@ def check_clipping(strategy: DistributedStrategy, job: JobSpec) -> None:
             f"{said}: with strategy.dense = 'allreduce' nobody has the gradients of rows and layers of all workers; "
             "use strategy.dense = 'server'"
         )
-    if job.clips_on_servers and strategy.combine_gradients != "never":
-        raise UsageError(
-            f"{said}: it is not built for gradients that go out together; leave out strategy.combine_gradients"
-        )
     if job.clips_on_servers and strategy.wait_for_workers_s:
         raise UsageError(
             f"{said}: the norm of a step needs the gradients of every worker; leave out strategy.wait_for_workers_s"

@@ -3,50 +3,48 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
-from fleet import env
+from fleet import _native, env
 from fleet.errors import UsageError
 from fleet.nn.graphs import record_parts
-from fleet.observe.ending import begin_work
 from fleet.ps.hot.hot_tables import HotTables, refuse_hot
 from fleet.ps.job.placement import place
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.job.staging import host_buffer
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import LocalTransport
-from fleet.ps.worker.asking.aside import Aside
-from fleet.ps.worker.asking.given_rows import write_rows
+from fleet.ps.worker.asking.aside import Aside, AtOnce
 from fleet.ps.worker.calling.client import Client
-from fleet.ps.worker.life.inputs import Inputs
-from fleet.ps.worker.life.passing import Passing
-from fleet.ps.worker.life.redo import Redo
-from fleet.ps.worker.modes import POLICIES, make_push_policy
-from fleet.ps.worker.modes.base import Setup
-from fleet.ps.worker.modes.sync import Sync
+from fleet.ps.worker.calling.place import Elsewhere
+from fleet.ps.worker.modes import POLICIES
 from fleet.ps.worker.optimizer import ServerOptimizer
+from fleet.ps.worker.parts.contract import AtClose, StepPart
+from fleet.ps.worker.parts.no_hot_tables import NoHotTables
 from fleet.ps.worker.sending.clipped import mark_shared
 from fleet.ps.worker.sending.dense_ahead import make_ahead
 from fleet.ps.worker.sending.flat import FlatParameters
-from fleet.ps.worker.sending.kept import ChangedTensors, KeptTensors
 from fleet.ps.worker.worker import Worker
 from fleet.runtime.modules.clipping import check_clipping
-from fleet.runtime.modules.combine import check_combining, combine
 from fleet.runtime.modules.declare import Declared, declare, job_of, shares
+from fleet.runtime.modules.joined import Joined, join
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import Mode
-from fleet.strategy.parameter_server import ASyncConfigs
 
 if TYPE_CHECKING:
     from fleet.ps.job.placement import Dispatch, Dispatcher
     from fleet.ps.wire.transport import Transport
-    from fleet.ps.worker.asking.given_rows import GivenRows
+    from fleet.ps.worker.asking.lookup import Lookup
     from fleet.ps.worker.life.progress import Progress
     from fleet.roles import Identity
+
+AWAKE_US = 1500
+"""For how long threads that read and write a table look out for the push of a step: until its gradients are there."""
 
 _log = logging.getLogger(__name__)
 
@@ -63,11 +61,11 @@ def start_worker(
     dispatcher: Dispatcher | Dispatch | None = None,
     average: Callable[[torch.Tensor], None] | None = None,
     progress: Progress | None = None,
-    meeting: str = "",
+    begin_reshard: Callable[[int], None] = lambda _: None,
 ) -> Worker:
     """Declare the job, agree on the first values of the model, and bind model and optimizers to the servers.
 
-    `meeting` is a name under which all workers meet, if the strategy has them combine their gradients.
+    `begin_reshard` is called where `fleetrun reshard` wants another number of servers.
     `layout` is that of the servers which `connect` reaches; `reach` those of another, by their endpoints.
     Worker 0's values are everybody's, unless the servers were started from a checkpoint: then theirs are.
     """
@@ -86,7 +84,6 @@ def start_worker(
             "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
             "started again without them; use 'server'"
         )
-    check_combining(strategy, job, progress)
     check_clipping(strategy, job)
     flats: list[FlatParameters | None] = []
 
@@ -94,131 +91,102 @@ def start_worker(
         flats.append(_flat(found, job))
         return flats[0] if job.dense.groups else None
 
-    client = Client(connect(), who.index, job, layout)
-    client.plan = lambda num_servers: job_of(found, who, strategy, dispatcher, num_servers)[0]
-    client.connect = reach
-    client.absent_after_s = _absent_after_s(strategy, job, progress)
-    worker = enter(client, take, device, strategy.a_sync_configs, kept, progress, found.first_rows)
-    try:
-        combine(client, strategy, meeting)
-    except BaseException:
-        worker.close()
-        raise
-    worker.flat = flats[0]
-    if device.type == "cuda":
-        worker.rouses = _pin(client, device)
-    if found.caches and optimizers:
-        _warm(worker, found.caches)
-    if is_averaged:  # a step has a collective of all workers, which servers know nothing of
-        worker.passing = None
-    worker.has_optimizer = bool(optimizers)
-    worker.count.num_optimizers = len(optimizers)
-    worker.other_names = found.others
+    elsewhere = None
+    if reach is not None:
+        elsewhere = Elsewhere(lambda num: job_of(found, who, strategy, dispatcher, num)[0], reach)
+    client = Client(
+        connect(),
+        who.index,
+        job,
+        layout,
+        elsewhere=elsewhere,
+        absent_after_s=_absent_after_s(strategy, job, progress),
+    )
+    configs, num_optimizers = strategy.a_sync_configs, len(optimizers)
+    it = join(client, take, device, configs, kept, progress, found.first_rows, begin_reshard, num_optimizers)
+    with ExitStack() as undo:
+        undo.callback(it.close)
+        aside = Aside(device) if device.type == "cuda" or (found.caches and optimizers) else AtOnce()
+        undo.callback(aside.close)
+        hot = _warm(it, found.caches, aside) if found.caches and optimizers else NoHotTables()
+        undo.callback(hot.close)
+        worker = Worker(
+            client,
+            it.policy,
+            flats[0],
+            device,
+            it.done,
+            it.kept,
+            other_names=found.others,
+            has_optimizer=bool(optimizers),
+            progress=progress,
+            # In a step with a collective of all workers nobody passes: servers know nothing of it.
+            passing=None if is_averaged else it.passing,
+            aside=aside,
+            hot=hot,
+            parts=[_pin(client, device), *_hung(it, found, flats[0], optimizers, strategy, model), *it.parts],
+        )
+        undo.pop_all()
     for module, indexes in found.modules:
         module.bind(worker, indexes)
-    if strategy.cuda_graphs and model is not None and optimizers:
-        _record(worker, model)
-    if worker.flat is not None and optimizers and job.mode == Mode.SYNC and job.num_workers > 1:
-        worker.hooks = [one.register_post_accumulate_grad_hook(mark_shared) for _, one, _ in found.dense]
     each = shares(found, job, optimizers, average if is_averaged else None)
     for optimizer, share in zip(optimizers, each, strict=True):
         optimizer.bind(worker, share)
+    return worker
+
+
+def _hung(
+    it: Joined,
+    found: Declared,
+    flat: FlatParameters | None,
+    optimizers: Sequence[ServerOptimizer],
+    strategy: DistributedStrategy,
+    model: nn.Module | None,
+) -> Iterator[StepPart]:
+    """What the model and the strategy hang on the steps of a worker."""
+    job = it.client.job
+    is_sync = job.mode == Mode.SYNC
+    if strategy.cuda_graphs and model is not None and optimizers:
+        yield _record(it.device, model)
+    if flat is not None and optimizers and is_sync and job.num_workers > 1:
+        hooks = [one.register_post_accumulate_grad_hook(mark_shared) for _, one, _ in found.dense]
+        yield AtClose(*(hook.remove for hook in hooks))
     goes_ahead = strategy.wire_configs.dense_ahead and (job.clip_norm is None or job.clips_on_servers)
-    if optimizers and job.dense.groups and job.mode == Mode.SYNC and goes_ahead:
-        worker.dense_ahead = make_ahead(worker.flat, client, lambda: worker.num_updates >= client.resumed_updates)
-    return worker
+    if optimizers and job.dense.groups and is_sync and goes_ahead:
+        yield make_ahead(flat, it.client, it.done)
 
 
-def enter(
-    client: Client,
-    take: Callable[[], FlatParameters | None],
-    device: torch.device,
-    configs: ASyncConfigs,
-    kept: KeptTensors | None = None,
-    progress: Progress | None = None,
-    first_rows: Mapping[int, GivenRows] | None = None,
-) -> Worker:
-    """Declare the job to the servers, then take the tensors that they hold and agree on their first values.
+class Rouser(StepPart):
+    """Has the threads of a table in this process look out, at each step, for gradients that come from a GPU."""
 
-    Those are worker 0's, and so are the first rows of tables, unless the servers have some already.
-    """
-    job, kept = client.job, kept or KeptTensors()
-    policy = None
-    try:
-        is_started, version = client.declare()
-        flat = take()
-        is_first = client.worker == 0 and not is_started
-        if is_first and (flat is not None or kept or first_rows):
-            for table, rows in (first_rows or {}).items():
-                write_rows(client, table, rows)
-            groups = range(len(job.dense.groups))
-            client.start(
-                [
-                    [*(flat.values(server, group) for group in groups if flat is not None), *kept.values(server)]
-                    for server in range(job.num_servers)
-                ]
-            )
-        policy = make_push_policy(
-            Setup(
-                client,
-                flat,
-                device,
-                version,
-                k_steps=max(1, configs.k_steps),
-                max_merge=configs.max_merge_var_num,
-                queue_size=configs.send_queue_size,
-                wait_s=configs.send_wait_times * 0.01,
-                independent_receive=configs.independent_recv_thread,
-                pushes_before_receive=configs.min_send_grad_num_before_recv,
-                cache_rows=configs.cache_rows,
-                cache_staleness=configs.cache_staleness,
-            )
-        )
-        policy.refresh(is_exact=not client.resumed_updates)  # as a former life had them
-        worker = Worker(client, policy, flat, device, version if job.mode == Mode.SYNC else 0, kept)
-        if isinstance(policy, Sync) and job.num_workers > 1:
-            worker.passing = Passing(worker, policy)
-        _go_on(worker, progress)
-        if not is_first:
-            worker.take_kept()
-        _keep_changed(worker, progress)
-        begin_work()
-    except BaseException:
-        client.close()
-        if policy is not None:
-            policy.close()
-        raise
-    return worker
+    def begin(self, used: Sequence[Lookup], *, is_new: bool) -> None:  # noqa: ARG002
+        if any(lookup.placement is None for lookup in used):
+            _native.rouse(AWAKE_US)
 
 
-def _pin(client: Client, device: torch.device) -> bool:
-    """Have a service in this process pull rows into memory from which copies to the GPU are quick; is there one?"""
-    is_here = False
-    for transport in client.transports:
+def _pin(client: Client, device: torch.device) -> StepPart:
+    """Have a service in this process pull rows into memory from which copies to the GPU are quick."""
+    part = StepPart()
+    for transport in client.transports if device.type == "cuda" else ():
         if isinstance(transport, LocalTransport) and isinstance(transport.service, Service):
             transport.service.state.held.rows_memory = lambda *shape: host_buffer(shape, device).numpy()
-            is_here = True
-    return is_here
+            part = Rouser()
+    return part
 
 
-def _warm(worker: Worker, caches: Mapping[int, int]) -> None:
+def _warm(it: Joined, caches: Mapping[int, int], aside: AtOnce) -> HotTables:
     """Have hot rows of some tables trained where the model is."""
-    try:
-        worker.aside = worker.aside or Aside(worker.device)
-        worker.hot = HotTables(worker.client, caches, worker.device, worker.aside)
-    except BaseException:
-        worker.close()
-        raise
-    if worker.device.type != "cuda":
-        _log.warning("cache='gpu': the model is on the %s, and so is the cache; it saves no time", worker.device.type)
+    if it.device.type != "cuda":
+        _log.warning("cache='gpu': the model is on the %s, and so is the cache; it saves no time", it.device.type)
+    return HotTables(it.client, caches, it.device, aside, it.done)
 
 
-def _record(worker: Worker, model: nn.Module) -> None:
+def _record(device: torch.device, model: nn.Module) -> StepPart:
     """Have the parts of a model without tables replayed as CUDA graphs until the worker has left."""
-    if worker.device.type == "cuda":
-        worker.undo_graphs = record_parts(model)
-    else:
-        _log.warning("strategy.cuda_graphs: the model is on the %s; nothing is recorded", worker.device.type)
+    if device.type == "cuda":
+        return AtClose(record_parts(model))
+    _log.warning("strategy.cuda_graphs: the model is on the %s; nothing is recorded", device.type)
+    return StepPart()
 
 
 def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: Progress | None) -> float:
@@ -237,32 +205,6 @@ def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: Progr
             "fleetrun --durable DIR, or leave it out"
         )
     return seconds
-
-
-def _go_on(worker: Worker, progress: Progress | None) -> None:
-    """Begin where a former life of this worker was, if it had one and the servers have steps of it."""
-    client = worker.client
-    worker.progress, worker.num_updates = progress, client.resumed_updates
-    if progress is not None:
-        progress.check_run(client.run)
-        progress.resume(client.resumed_position)
-        worker.num_updates -= progress.num_redone
-        worker.count.num = progress.num_steps
-        inputs = Inputs.of(client.worker) if client.job.mode == Mode.SYNC else None
-        if inputs is not None:
-            first, last = worker.num_updates + 1, client.resumed_updates
-            worker.redo = Redo(inputs, worker.flat, worker.policy, first, last)
-            progress.begin_again = worker.redo.begin
-
-
-def _keep_changed(worker: Worker, progress: Progress | None) -> None:
-    """Have what the script changes of the rest of its model go with every push, and take up what a former life had."""
-    if progress is None or not worker.kept:
-        return
-    changed = ChangedTensors(worker.kept)
-    stored = progress.add_part("kept", changed.state, changed.restore)
-    if stored is not None:
-        changed.restore(stored)
 
 
 def _flat(found: Declared, job: JobSpec) -> FlatParameters | None:

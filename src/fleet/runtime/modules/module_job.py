@@ -14,7 +14,7 @@ from torch.nn.parameter import is_lazy
 from fleet.collective.parts.sync_batch_norm import synchronise
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
-from fleet.ps.together.resharding import Background, check_reshard, give_up_former, wish_taker
+from fleet.ps.together.resharding import Background, check_reshard, give_up_former
 from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.ps.worker.worker import has_left
 from fleet.runtime.modules import step_parts, unstopped
@@ -114,12 +114,11 @@ class ModuleJob:
             dispatcher=dispatcher,
             average=self._average,
             progress=servers.progress,
-            meeting="" if strategy.combine_gradients == "never" else self.name_meetings("combine"),
+            begin_reshard=self._begin_reshard,
         )
         unstopped.joined(self._worker)
         strategy.close("fleet.init_worker()")
         self._strategy = strategy
-        self._worker.look_for_wishes = wish_taker(self._worker.client, self._begin_reshard)
 
     @property
     def has_joined(self) -> bool:

@@ -47,53 +47,36 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
         worker.prefetch([request for name, inputs in wanted.items() for request in modules[name].requests(inputs)])
 
     batches, ahead = iter(loader), ReadAhead(worker)
-    left, worker.left = worker.left, None
-    worker.behind = None
-    is_left = left is not None and left.goes_on(loader)  # by a loop that had read it ahead
+    data = worker.data
+    left = data.begin(loader)
     is_inside = False
     try:
         try:
-            current = left.batch if left is not None and is_left else ahead.read(batches)
+            current = ahead.read(batches) if left is None else left.batch
         except StopIteration:
             ahead.end_loop()
             return
         ask(current)
         for behind, following in _with_states(worker, loader, ahead.rest(batches)):
-            worker.behind = behind
+            data.read(behind)
             ask(following)
             ahead.hand_out()
             is_inside = True
             yield current
             is_inside = False
             current = following
-        worker.behind = None
+        data.read(None)
         worker.end_prefetch()
         ahead.hand_out()
         yield current
         ahead.end_loop()
     finally:
-        if is_inside and worker.behind is not None and worker.progress is None:
-            worker.left = Left(loader, following, worker.behind[0])
+        if is_inside and worker.progress is None:
+            data.leave(loader, following)
         else:
-            worker.behind = None
+            data.read(None)
         worker.end_prefetch()
         ahead.end()
-
-
-class Left:
-    """The batch that a loop had read ahead when it was left: the next loop over the same data begins with it."""
-
-    def __init__(self, loader: object, batch: Any, data: Any) -> None:
-        self._loader, self.batch, self._data = loader, batch, data
-        self._state = None if data is None else data.state_dict()
-
-    def is_next(self) -> bool:
-        """Whether nobody has moved the data since."""
-        return self._data is not None and self._data.state_dict() == self._state
-
-    def goes_on(self, loader: object) -> bool:
-        """Whether a loop over this loader is to have the batch."""
-        return self._loader is loader and self._data is loader and self.is_next()
 
 
 class ReadAhead:
@@ -164,7 +147,7 @@ def _with_states(
     The data is the loader; where that is a generator over something, it is what the checkpoint saves.
     """
     while True:
-        data = loader if hasattr(loader, "state_dict") else worker.saved_data
+        data = loader if hasattr(loader, "state_dict") else worker.data.saved
         behind = data, None if data is None else data.state_dict()
         try:
             batch = next(batches)

@@ -64,7 +64,7 @@ def _refuse_untimely(worker: Worker, name: str) -> None:
             f"fleet.load_rows({name!r}) comes between backward() and optimizer.step(), which would train rows that are "
             "no more; call it after the step"
         )
-    if worker.policy.trains_locally and worker.num_updates:
+    if worker.policy.trains_locally and worker.done.num_updates:
         raise UsageError(
             f"fleet.load_rows({name!r}): in geo mode workers train copies of the rows, with state of their own; call "
             "it before the first step"

@@ -74,7 +74,7 @@ class Looker:
         if seen.peak_bytes:
             activations = max(activations, seen.peak_bytes - seen.gradient_bytes)
         stats = [] if worker is None else saving.stats(worker)
-        caches = {} if worker is None or worker.hot is None else worker.hot.sizes
+        caches = {} if worker is None else worker.hot.sizes
         return Workload(
             model=type(self._module).__name__,
             optimizer=" and ".join(type(one).__name__ for one in all_inner),

@@ -69,7 +69,7 @@ class Rejoined:
         log.warning("%s: if this worker is killed, its next life cannot tell where the script was; %s", text, REMEDY)
 
     def _now(self, step: int) -> list[int]:
-        return [step, self._parts.worker.count.num, self._epoch()]
+        return [step, self._parts.worker.done.count.num, self._epoch()]
 
     def _epoch(self) -> int:
         """How many epochs of the data are done."""

@@ -144,4 +144,4 @@ class CollectiveRun(Run):
         Restore(self._parts, source).run(self.workers)
 
     def set_steps(self, step: int) -> None:
-        steps.count.num = step
+        steps.count.go_to(step)

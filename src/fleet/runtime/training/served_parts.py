@@ -53,10 +53,6 @@ class ServedParts:
             for tag, one in zip(self.tags(), self.optimizers, strict=True)
         ]
 
-    def _behind(self) -> tuple[object, Any] | None:
-        left = self.worker.left
-        return self.worker.behind if left is None or left.is_next() else None
-
     def tags(self) -> list[str]:
         """The names of the optimizers in a checkpoint."""
         return [f"optimizer{number or ''}" for number in range(len(self.optimizers))]
@@ -76,7 +72,7 @@ class ServedParts:
         own = {
             "num_steps": self.worker.num_steps,
             "random": encode(random, f"{prefix}/random", add(self.index), "the random state"),
-            "data": self.objects.position(f"{prefix}/data", add(self.index), self._behind()),
+            "data": self.objects.position(f"{prefix}/data", add(self.index), self.worker.data.behind),
         }
         for optimization in self.optimizations():
             state_of_all, own_state = optimization.collect(share)

@@ -107,7 +107,7 @@ class ServedRestore:
         for one in parts.optimizers:
             one.zero_grad()
         if parts.worker.client.job.mode != "sync":  # where the servers count them
-            parts.worker.num_steps = int(self._own["num_steps"])
+            parts.worker.go_on_at(int(self._own["num_steps"]))
         if self._is_new:
             random = decode(source.manifest.workers[0]["random"], source.tensor, source.where)
             random_states.derive(random["torch"], parts.index, parts.worker.device)

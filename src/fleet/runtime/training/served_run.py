@@ -67,7 +67,7 @@ class ServedRun(Run):
         self._job = job
         self._worker = job.worker("fleet.Checkpoint")
         self._parts = ServedParts(self._worker, model, optimizers, objects)
-        self._worker.saved_data = objects.data
+        self._worker.data.save(objects.data)
         self._timeout_s = timeout_s
         name, progress = job.name_meetings("checkpoint"), self._worker.progress
         self.workers: Gathering = Gathering(self._worker.client, name, timeout_s, progress)
@@ -106,10 +106,10 @@ class ServedRun(Run):
         return number
 
     def passed_load(self) -> int | None:
-        return self._worker.count.num if self._former is not None and self._former.is_past("load") else None
+        return self._worker.done.count.num if self._former is not None and self._former.is_past("load") else None
 
     def set_steps(self, step: int) -> None:
-        self._worker.count.num = step
+        self._worker.done.count.go_to(step)
 
     def mark(self, step: int) -> None:
         if self._former is not None:

@@ -18,6 +18,7 @@ import fleet
 from fleet.errors import UsageError
 from fleet.net import Endpoint
 from fleet.planner.memory import cache_bytes
+from fleet.ps.hot.hot_tables import HotTables
 from fleet.ps.hot.slot_sets import WAYS
 from fleet.ps.worker.asking import meters
 from fleet.runtime.planning.look import table_facts
@@ -256,7 +257,7 @@ def test_a_cache_grows_to_what_a_step_needs() -> None:
 
 def test_rows_of_who_lived_when_a_place_was_asked_for_stay() -> None:
     with joined(model=Model(cache="gpu", cache_rows=WAYS)) as one:
-        assert one.worker.hot is not None
+        assert isinstance(one.worker.hot, HotTables)
         (rows,) = one.worker.hot._rows.values()
         evicted = meters.counts().get("cache.evicted", 0)
         first = rows.expect()
@@ -276,7 +277,7 @@ def test_rows_of_who_lived_when_a_place_was_asked_for_stay() -> None:
 def test_a_plan_says_what_a_cache_takes() -> None:
     with joined(model=Model(**CACHE)) as one:
         (table,) = table_facts(one.worker.client.job, [], {0: CACHE["cache_rows"]})
-        assert one.worker.hot is not None
+        assert isinstance(one.worker.hot, HotTables)
         assert cache_bytes(table) == one.worker.hot.nbytes == 64 * (2 * 4 * 6 + 32)
 
 

@@ -250,7 +250,6 @@ def test_what_cannot_be_limited_is_refused_before_it_is_declared() -> None:
     with served(1) as (endpoints, _):
         for fields, why in (
             ({"dense": "allreduce"}, "nobody has the gradients of rows and layers"),
-            ({"combine_gradients": "machine"}, "leave out strategy.combine_gradients"),
             ({"wait_for_workers_s": 5.0}, "leave out strategy.wait_for_workers_s"),
         ):
             with pytest.raises(UsageError, match=f"strategy.clip_norm = 0.7: .*{why}"):

@@ -63,7 +63,7 @@ def test_unused_rows_are_let_go_with_one_warning(is_async: bool, caplog: pytest.
         rows = model[0]
         assert isinstance(rows, fleet.nn.Embedding)
         worker = rows.worker
-        assert len(worker._ahead) <= 2
+        assert len(worker._lookups._ahead) <= 2
         assert len(worker.policy._pending) <= 2
     (record,) = caplog.records
     assert "rows of table 'ads' were prefetched but not used" in record.getMessage()

@@ -13,9 +13,30 @@ from typing import Generic, TypeVar
 
 import torch
 
+from fleet.ps.worker.parts.contract import StepPart
+
 T = TypeVar("T")
 After = Callable[[], None]
 """Has the stream aside wait for what the model's had been given when the work was handed in."""
+
+
+class There(Generic[T]):
+    """What was made at once."""
+
+    def __init__(self, made: T) -> None:
+        self._made = made
+
+    def get(self) -> T:
+        """The thing."""
+        return self._made
+
+
+class AtOnce(StepPart):
+    """Makes things when they are asked for, where a thread would gain nothing. `Aside` is the one with a thread."""
+
+    def make(self, work: Callable[[After], T]) -> There[T] | Made[T]:
+        """Have a thing made. `work` is given what it has to call before it touches what the model changes."""
+        return There(work(_at_once))
 
 
 class Made(Generic[T]):
@@ -33,7 +54,7 @@ class Made(Generic[T]):
         return made
 
 
-class Aside:
+class Aside(AtOnce):
     """One thread; `close` ends it."""
 
     def __init__(self, device: torch.device) -> None:
@@ -49,7 +70,6 @@ class Aside:
             torch.cuda.set_stream(self._stream)
 
     def make(self, work: Callable[[After], T]) -> Made[T]:
-        """Have a thing made. `work` is given what it has to call before it touches what the model changes."""
         stream = self._stream
         begun = None if stream is None else torch.cuda.current_stream(self._device).record_event()
 
@@ -61,7 +81,6 @@ class Aside:
         return Made(self._threads.submit(run), self._device)
 
     def close(self) -> None:
-        """End the thread, after what was handed in."""
         self._threads.shutdown()
 
 

@@ -62,13 +62,13 @@ def read() -> Iterator[Sample]:
     if ids := counted.get("ids"):
         yield Sample("fleet_worker_ids_total", ids)
         yield Sample("fleet_worker_keys_total", counted.get("keys", 0))
-    for what in ("hits", "misses", "refreshed", "evicted"):
+    for what in ("hits", "misses", "evicted"):
         if (rows := counted.get(f"cache.{what}")) is not None:
             yield Sample("fleet_worker_cache_rows_total", rows, {"what": what})
 
 
 def count(name: str, increment: int) -> None:
-    """Add to a counter: `cache.hits`, `cache.misses`, `cache.refreshed`, `cache.evicted`, `cache.age_steps`.
+    """Add to a counter: `cache.hits`, `cache.misses`, `cache.evicted`.
 
     Of dense gradients that leave before their step: `ahead.sent_bytes`, `ahead.joined_bytes` (those that the step did
     not have to send again), `ahead.rests`. Of batches `ids` and `keys`, by `routed`.
@@ -82,12 +82,6 @@ def routed(num_ids: int, num_keys: int) -> None:
     with _lock:
         _counts["ids"] = _counts.get("ids", 0) + num_ids
         _counts["keys"] = _counts.get("keys", 0) + num_keys
-
-
-def raise_to(name: str, value: int) -> None:
-    """Let a counter be at least this: `cache.oldest`."""
-    with _lock:
-        _counts[name] = max(_counts.get(name, 0), value)
 
 
 def counts() -> dict[str, int]:

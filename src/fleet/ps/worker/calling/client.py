@@ -21,7 +21,7 @@ from fleet.ps.worker.asking.meters import measured
 from fleet.ps.worker.calling.joining import Joining, apart
 from fleet.ps.worker.calling.outbox import own_outbox
 from fleet.ps.worker.calling.pending import Answers, Pending, PendingPull, Sent
-from fleet.ps.worker.calling.place import Place, following
+from fleet.ps.worker.calling.place import Elsewhere, Place, following
 from fleet.ps.worker.calling.requests import calls_to, only_read, push_header, row_formats_of, to_each
 from fleet.ps.worker.calling.row_limits import RowLimits
 from fleet.ps.worker.sending.encoding import Encoder
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import torch
     from google.protobuf.message import Message
 
-    from fleet.ps.combine.combiner import Combiner
     from fleet.ps.job.spec import JobSpec
     from fleet.ps.wire.messages import Tensor, Tensors
     from fleet.ps.wire.transport import Transport
@@ -49,15 +48,27 @@ _log = logging.getLogger(__name__)
 class Client:
     """One worker's connections to all servers of a job. Pushes come from one thread at a time."""
 
-    def __init__(self, transports: Sequence[Transport], worker: int, job: JobSpec, layout: int = 0) -> None:
+    def __init__(
+        self,
+        transports: Sequence[Transport],
+        worker: int,
+        job: JobSpec,
+        layout: int = 0,
+        *,
+        elsewhere: Elsewhere | None = None,
+        absent_after_s: float = 0.0,
+    ) -> None:
+        """`layout` is that of the servers that the transports reach.
+
+        `elsewhere`: how others are reached, None if their number stays. `absent_after_s`: how long a synchronous step
+        waits for a worker before it is done without; 0: until the wait itself ends.
+        """
         self.place = Place(list(transports), job, job, layout, [0] * len(transports))
         """The servers that there are."""
         self.job = job
         """As it was declared; `place.job` is what the servers hold."""
-        self.plan: Callable[[int], JobSpec] | None = None
-        """The job for another number of servers."""
-        self.connect: Callable[[Sequence[str]], Sequence[Transport]] | None = None
-        """What reaches other servers, by their endpoints."""
+        self.elsewhere = elsewhere
+        self._absent_after_s = absent_after_s
         self._swapping = threading.RLock()
         self._following = threading.Lock()
         self._former: list[Transport] = []
@@ -74,14 +85,10 @@ class Client:
         """How many updates of this worker the servers had when it joined: those of its former lives."""
         self.resumed_position = b""
         """Where its data was then."""
-        self.absent_after_s = 0.0
-        """How long a synchronous step waits for a worker before it is done without; 0: until the wait itself ends."""
         self.num_ended = 0
         """Synchronous mode: how many steps had passes only, as far as this worker knows."""
         self.passed: tuple[int, ...] = ()
         """Which workers had no batch left in the last step."""
-        self.combiner: Combiner | None = None
-        """Where this worker sends the gradients of others of its machine with its own."""
         self._outbox = own_outbox(worker)
         self.encoder = Encoder(job, worker)
         self.row_limits = RowLimits(job)
@@ -108,8 +115,7 @@ class Client:
 
     def declare(self) -> tuple[bool, int]:
         """Tell every server what is trained; returns whether dense parameters have values, and the version."""
-        if self._outbox is not None:
-            self._outbox.send_again(self.transports, is_settled=self.job.clips_on_servers)
+        self._outbox.send_again(self.transports, is_settled=self.job.clips_on_servers)
         deadline = time.monotonic() + rpc_timeout_s()
         while True:
             place = self.place
@@ -131,7 +137,7 @@ class Client:
 
     def _declare_once(self) -> list[ps_pb2.DeclareReply.Header]:
         """Server 0 comes first: it says which life of this worker it is, and which run of the job."""
-        text, self._incarnation, joining = self.place.job.to_json(), 0, Joining(self._life, self.absent_after_s)
+        text, self._incarnation, joining = self.place.job.to_json(), 0, Joining(self._life, self._absent_after_s)
 
         def declare(servers: Sequence[int], run: int = 0) -> list[ps_pb2.DeclareReply.Header]:
             def header(server: int) -> ps_pb2.DeclareRequest.Header:
@@ -149,11 +155,11 @@ class Client:
         """Find the servers that have taken the place of some, and join them, unless this has happened."""
         with self._following:
             while self.place is place:
-                other = following(place, self.plan, self.connect)
+                other = following(place, self.elsewhere)
                 if self._incarnation:
                     try:
                         caller = ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation)
-                        Joining(self._life, self.absent_after_s).join(other, caller)
+                        Joining(self._life, self._absent_after_s).join(other, caller)
                     except MovedError:
                         place = other
                 with self._swapping:
@@ -273,7 +279,7 @@ class Client:
                 tensors += [pieces[server] for pieces, _ in keys]
                 messages.append((header, tensors))
             messages[0][0].position = gradients.position
-            if self._outbox is not None and len(messages) > 1:
+            if len(messages) > 1:
                 self._outbox.put(messages)
             both = zip(gradients.tables, tables, strict=True) if want_rows else ()
             rows = [(order, self.job.tables[part.table].width) for part, (_, order) in both]
@@ -286,7 +292,7 @@ class Client:
                         messages[server][0].participants[:] = participants
                 return calls_to(place, "Push", messages, limit_s, servers, waits_for_others=is_awaited)
 
-            if is_awaited and self.absent_after_s:  # server 0 says with whose pushes the step is done
+            if is_awaited and self._absent_after_s:  # server 0 says with whose pushes the step is done
                 others = range(1, len(messages))
                 rest = lambda reply: call(others, reply.participants)  # noqa: E731
                 return Sent(place, call([0]), rows, rest, formats, dense_format)
@@ -294,6 +300,10 @@ class Client:
 
         with measured("push"):
             return Pending(self, send, self.note if self.row_limits or is_awaited else None, dense=want_dense)
+
+    def forget_passed(self) -> None:
+        """The ends of epochs that others have come to were waited for."""
+        self.passed = ()
 
     def note(self, answers: Answers) -> None:
         """Note what the answers to a push say of the job."""
@@ -341,10 +351,8 @@ class Client:
                 if not error.retryable:
                     raise
                 _log.warning("worker %d could not take leave: %s", self.worker, error)
-        if self._outbox is not None and not is_unfinished:
+        if not is_unfinished:
             self._outbox.remove()
-        if self.combiner is not None and not is_unfinished:
-            self.combiner.wait_until_left()
 
     def ask(
         self,
@@ -409,12 +417,8 @@ class Client:
 
     def close(self) -> None:
         """Let the connections go."""
-        if self.combiner is not None:
-            self.combiner.stop()
         for transport in (*self.place.transports, *self._former):
             transport.close()
-        if self.combiner is not None:
-            self.combiner.join()
 
     def _voice(self, place: Place, server: int, method: str, *, waits_for_others: bool = False) -> Voice:
         caller = self.caller_at(place, server)

@@ -34,13 +34,29 @@ Message = tuple[ps_pb2.PushRequest.Header, "Tensors"]
 _log = logging.getLogger(__name__)
 
 
-def own_outbox(worker: int) -> Outbox | None:
-    """The outbox of a worker of a durable job; None in any other."""
+def own_outbox(worker: int) -> NoOutbox:
+    """The outbox of a worker of a durable job; in any other nobody would send again what it has."""
     folder = env.FLEET_DURABLE.get()
-    return None if folder is None else Outbox(Path(folder) / f"worker-{worker}" / "outbox")
+    return NoOutbox() if folder is None else Outbox(Path(folder) / f"worker-{worker}" / "outbox")
 
 
-class Outbox:
+class NoOutbox:
+    """The contract, and a worker that has no next life."""
+
+    def put(self, messages: Sequence[Message]) -> None:
+        """Write down a push, one message for each server, in the place of the one before, which has arrived."""
+
+    def send_again(self, transports: Sequence[Transport], *, is_settled: bool = False) -> None:
+        """Let every server have the push that a former life wrote down last; nothing happens if there is none.
+
+        `is_settled`: its step has a norm that workers add up (`fleet.ps.server.settling`).
+        """
+
+    def remove(self) -> None:
+        """The worker has left in order: nothing is under way, and fleetrun may know it."""
+
+
+class Outbox(NoOutbox):
     """One file with the last push of a worker. Used from one thread at a time."""
 
     def __init__(self, path: Path) -> None:
@@ -48,7 +64,6 @@ class Outbox:
         self._file = -1
 
     def put(self, messages: Sequence[Message]) -> None:
-        """Write down a push, one message for each server, in the place of the one before, which has arrived."""
         parts = [Part(header.SerializeToString(), tensors) for header, tensors in messages]
         try:
             if self._file < 0:
@@ -63,10 +78,6 @@ class Outbox:
             ) from None
 
     def send_again(self, transports: Sequence[Transport], *, is_settled: bool = False) -> None:
-        """Let every server have the push that a former life wrote down last; nothing happens if there is none.
-
-        `is_settled`: its step has a norm that workers add up (`fleet.ps.worker.calling.settle`).
-        """
         self._path.with_name(LEFT).unlink(missing_ok=True)
         messages = self._read()
         if len(messages) != len(transports):
@@ -94,7 +105,6 @@ class Outbox:
             _log.info("a push of this worker's former life had not reached all servers, and was sent again")
 
     def remove(self) -> None:
-        """The worker has left in order: nothing is under way, and fleetrun may know it."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

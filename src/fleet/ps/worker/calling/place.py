@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -87,6 +87,10 @@ class Place:
     layout: int = 0
     instances: list[int] = field(default_factory=list)
     """What each server calls itself, once it has said so."""
+
+    def go_by(self, server: int, transport: Transport) -> None:
+        """Have calls to a server go by way of another transport, which has the one that there was."""
+        self.transports[server] = transport
 
     def moved(self) -> bool:
         """Whether other servers have taken the place of these."""
@@ -172,14 +176,19 @@ class Place:
         return Recut(self.job.dense, self.declared.dense, self.declared.num_servers)
 
 
-def following(
-    place: Place,
-    plan: Callable[[int], JobSpec] | None,
-    connect: Callable[[Sequence[str]], Sequence[Transport]] | None,
-) -> Place:
+class Elsewhere(NamedTuple):
+    """How a worker finds its way to other servers, when their number changes."""
+
+    plan: Callable[[int], JobSpec]
+    """The job for so many."""
+    connect: Callable[[Sequence[str]], Sequence[Transport]]
+    """What reaches servers, by their endpoints."""
+
+
+def following(place: Place, elsewhere: Elsewhere | None) -> Place:
     """The servers that have taken the place of some."""
     layouts = own_layouts()
-    if layouts is None or plan is None or connect is None:
+    if layouts is None or elsewhere is None:
         raise CommunicationError("the rows have moved to other servers, and this worker cannot follow; start it again")
     deadline = time.monotonic() + _FOLLOW_S
     while (later := layouts.later(place.layout)) is None:
@@ -187,8 +196,8 @@ def following(
             raise CommunicationError(f"the rows have moved, and {layouts.folder} does not say where")
         time.sleep(0.05)
     num_servers = len(later.endpoints)
-    job = place.declared if num_servers == place.declared.num_servers else plan(num_servers)
-    return Place(list(connect(later.endpoints)), job, place.declared, later.number, [0] * num_servers)
+    job = place.declared if num_servers == place.declared.num_servers else elsewhere.plan(num_servers)
+    return Place(list(elsewhere.connect(later.endpoints)), job, place.declared, later.number, [0] * num_servers)
 
 
 def _cut(keys: torch.Tensor, offsets: torch.Tensor) -> list[NDArray[np.int64]]:

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from fleet.ps.worker.calling.client import Client
+    from fleet.ps.worker.life.progress import Progress
     from fleet.ps.worker.modes.sync import Sync
-    from fleet.ps.worker.worker import Worker
+    from fleet.ps.worker.parts.contract import Done
 
 TURN = "pass"
 """As what the ends of epochs are counted."""
@@ -33,16 +35,19 @@ class Passing:
     will not either: it has evaluated. One that had no batch at all cannot tell, and passes.
     """
 
-    def __init__(self, worker: Worker, policy: Sync) -> None:
+    def __init__(
+        self, client: Client, policy: Sync, done: Done, progress: Progress | None, before_pass: Callable[[], None]
+    ) -> None:
         self.is_ahead = False
         """Whether a batch is being read ahead of those that are trained on: then a loop ends later than its data."""
-        self._worker = worker
-        self._policy = policy
+        self._client, self._policy, self._done = client, policy, done
+        self._progress = progress
+        self._before_pass = before_pass
         self._owed: Callable[[], None] | None = None
 
     def trained(self) -> Trained:
         """How much was trained so far, for the loop that begins now."""
-        return Trained(self._worker.num_updates, self._worker.num_trained)
+        return Trained(self._done.num_updates, self._done.num_lookups)
 
     def end_loop(self, before: Trained, *, is_sure: bool, then: Callable[[], None]) -> None:
         """A loop has read its data to the end; `then` is called when it is over for all.
@@ -66,11 +71,11 @@ class Passing:
         The next life of a worker, which comes to that step again, is told the same.
         """
         self._policy.flush()
-        client, progress = self._worker.client, self._worker.progress
+        client, progress = self._client, self._progress
         found = bool(client.passed) and client.worker not in client.passed
         if progress is None:
             return found
-        name = f"others pass/{self._worker.num_updates}/{progress.turns.num_taken(TURN)}"
+        name = f"others pass/{self._done.num_updates}/{progress.turns.num_taken(TURN)}"
         if found and name not in progress.answers:
             progress.answers.put(name, True)
         return name in progress.answers
@@ -91,15 +96,14 @@ class Passing:
         In a durable job ends are counted as everything is that workers do together: one that a former life of this
         worker has been at is not waited for again.
         """
-        worker, client = self._worker, self._worker.client
-        number = client.num_ended + 1 if worker.progress is None else worker.progress.turns.take(TURN)
+        client, progress = self._client, self._progress
+        number = client.num_ended + 1 if progress is None else progress.turns.take(TURN)
         num_passes = 0
         while client.num_ended < number:
-            if worker.look_for_wishes is not None:
-                worker.look_for_wishes()
-            self._policy.pass_on(worker.num_updates)
-            worker.num_steps += 1
+            self._before_pass()
+            self._policy.pass_on(self._done.num_updates)
+            self._done.num_steps += 1
             num_passes += 1
-        client.passed = ()
+        client.forget_passed()
         if num_passes > 1:  # the others have trained meanwhile
             self._policy.refresh(is_exact=False)  # as the others have them

@@ -187,6 +187,10 @@ class Progress:
         self._parts[name] = state, restore
         return None if self._has_caught_up else self._stored_parts.get(name)
 
+    def count_asked(self) -> None:
+        """The script has asked how many steps lie behind it."""
+        self.is_counted = True
+
     @property
     def is_in_loop(self) -> bool:
         """Whether a batch of what is trained on is in hand: what is done now, the next life need not do again."""

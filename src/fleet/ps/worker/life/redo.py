@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 import torch
 
 from fleet.ps.worker.life.inputs import Inputs
+from fleet.ps.worker.parts.contract import StepPart
 
 if TYPE_CHECKING:
     from fleet.ps.worker.asking.lookup import Lookup
     from fleet.ps.worker.modes.base import PushPolicy
+    from fleet.ps.worker.parts.contract import Update
     from fleet.ps.worker.sending.flat import FlatParameters
 
 log = logging.getLogger(__name__)
 
 
-class Redo:
+class Redo(StepPart):
     """Keeps what each update is computed from, and gives it back to the next life of the worker.
 
     The updates `first` to `last` are made again; none if `first` is the greater.
@@ -36,35 +38,32 @@ class Redo:
                 "again with newer rows and parameters, and what the script computes from it is another"
             )
 
-    def begin(self) -> None:
+    def begin_again(self) -> None:
         """The script has come to the step."""
         if self._flat is not None and (dense := self._inputs.dense) is not None:
             self._flat.value_buffer.copy_(torch.from_numpy(dense.copy()))
 
-    def note(self, lookups: Sequence[Lookup]) -> None:
-        """Rows were looked up to be trained."""
+    def looked_up(self, lookups: Sequence[Lookup]) -> None:
         self._looked_up += lookups
         for lookup in lookups:
             if lookup.rows is not None:
                 self._inputs.give(lookup.rows)
 
-    def keep(self, step: int, update: int, *, is_new: bool) -> None:
-        """An update is about to be sent."""
-        if update > self._last:
+    def before_push(self, update: Update) -> None:
+        if update.gradients.steps > self._last:
             rows = [torch.empty(0) if one.rows is None else one.rows for one in self._looked_up]
             dense = None if self._flat is None else self._flat.value_buffer
-            self._inputs.keep(step, update, dense, rows, is_new=is_new)
+            self._inputs.keep(update.step, update.gradients.steps, dense, rows, is_new=update.is_new)
         self._looked_up.clear()
 
-    def end_update(self, update: int) -> None:
-        """An update was made; behind the last of those that are made again, what servers have is right again."""
-        if update < self._last:
+    def after_push(self, update: Update) -> None:
+        """Behind the last of the updates that are made again, what servers have is right again."""
+        if update.gradients.steps < self._last:
             self._inputs.end_update()
-            self.begin()
-        elif update == self._last:
+            self.begin_again()
+        elif update.gradients.steps == self._last:
             self._inputs.end_update()
             self._policy.refresh(is_exact=False)
 
     def close(self) -> None:
-        """Let go of the files."""
         self._inputs.close()

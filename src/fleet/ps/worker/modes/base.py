@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from fleet.errors import CommunicationError
-from fleet.ps.worker.asking.cache import Cache
-from fleet.ps.worker.asking.lookup import CPU
 from fleet.ps.worker.asking.meters import measured
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.calling.pending import PendingPull
@@ -53,9 +51,6 @@ class Setup:
     wait_s: float = 0.01
     independent_receive: bool = False
     pushes_before_receive: int = 1
-    cache_rows: int = 0
-    """The cached rows of each table; 0: no cache. Only where `may_cache`."""
-    cache_staleness: int = 0
 
 
 class PushPolicy(ABC):
@@ -65,17 +60,12 @@ class PushPolicy(ABC):
     """Whether rows of the next batch may be asked for before the gradients of this one are out."""
     trains_locally = False
     """Whether the worker's own optimizer updates the dense parameters."""
-    may_cache = False
-    """Whether rows may come from a cache of the worker."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._client = setup.client
         self._flat = setup.flat
         self._pending: dict[int, PendingPull] = {}
-        self._cache = (
-            Cache(setup.client.job, setup.cache_rows, setup.cache_staleness, setup.device) if setup.cache_rows else None
-        )
         self.expects_pull = False
         """Whether each step is followed at once by a pull: `fleet.prefetch` is at work."""
         self.version = setup.version
@@ -87,12 +77,7 @@ class PushPolicy(ABC):
         return 0 if self._flat is None else len(self._client.job.dense.groups)
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
-        """Ask for the rows of some lookups, in one request to each server; not for those that a cache has."""
-        wanted = lookups if self._cache is None else self._cache.ask(lookups)
-        if wanted:
-            self._ask(wanted)
-
-    def _ask(self, lookups: Sequence[Lookup]) -> None:
+        """Ask for the rows of some lookups, in one request to each server."""
         self._note(self._client.pull(lookups), lookups)
 
     def expect_no_pull(self) -> None:
@@ -101,29 +86,21 @@ class PushPolicy(ABC):
 
     def is_pending(self, lookup: Lookup) -> bool:
         """Whether the rows have been asked for."""
-        return id(lookup) in self._pending or (self._cache is not None and self._cache.knows(lookup))
+        return id(lookup) in self._pending
 
     def forget(self, lookup: Lookup) -> None:
         """Drop lookups whose rows will not be used after all."""
-        if self._cache is not None:
-            self._pending.pop(id(self._cache.asked(lookup)), None)
-            self._cache.forget(lookup)
         self._pending.pop(id(lookup), None)
 
-    def forget_rows(self, table: int) -> None:  # noqa: ARG002 - geo has copies of each table
-        """Drop what a cache has, for rows of a table have been replaced on the servers."""
-        if self._cache is not None:
-            self._cache.clear()
+    def forget_rows(self, table: int) -> None:  # noqa: B027 - geo has copies of each table
+        """Drop what the policy has of the rows of a table: they have been replaced on the servers."""
 
     def finish(self, lookups: Sequence[Lookup], with_grad: bool) -> None:
         """Wait until the rows of the lookups are there."""
         for lookup in lookups:
-            asked = lookup if self._cache is None else self._cache.asked(lookup)
-            pending = self._pending.pop(id(asked), None)
-            if pending is not None and asked.rows is None:
-                pending.finish(self._setup.device if asked is lookup else CPU, with_grad and asked is lookup)
-            if self._cache is not None and self._cache.knows(lookup):
-                self._cache.finish(lookup, with_grad)
+            pending = self._pending.pop(id(lookup), None)
+            if pending is not None and lookup.rows is None:
+                pending.finish(self._setup.device, with_grad)
 
     @abstractmethod
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
@@ -155,8 +132,6 @@ class PushPolicy(ABC):
     def restart_at(self, version: int) -> None:  # noqa: ARG002 - sync mode needs it
         """Start over: the servers were given another state, of this version."""
         self._pending.clear()
-        if self._cache is not None:
-            self._cache.clear()
         self.refresh()
 
     def _warn_of_loss(self, num_steps: int) -> None:

@@ -71,7 +71,6 @@ class Async(PushPolicy):
     """
 
     pulls_ahead = True
-    may_cache = True
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -99,21 +98,15 @@ class Async(PushPolicy):
             push.may_go.set()
         self._put(push)
         self._take_dense()
-        if self._cache is not None:
-            self._cache.count_step()
         if following:
             self.pull(following)
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
-        super().pull(lookups)
-        self._let_go()  # where a cache had all rows, there is nothing to ride along
-
-    def _ask(self, lookups: Sequence[Lookup]) -> None:
         push, self._waiting = self._waiting, None
         if push is not None and push.take_along(lookups):
             self._note(PendingPull(lambda: self._answers_of(push), lookups), lookups)
         else:
-            super()._ask(lookups)
+            super().pull(lookups)
 
     def expect_no_pull(self) -> None:
         super().expect_no_pull()

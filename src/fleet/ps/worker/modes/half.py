@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 class HalfAsync(PushPolicy):
     """Gradients of `max_merge_var_num` batches are merged, sent, and their answer is waited for."""
 
-    may_cache = True
-
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._waiting: list[Gradients] = []
@@ -26,8 +24,6 @@ class HalfAsync(PushPolicy):
         self._waiting.append(gradients)
         if len(self._waiting) >= self._setup.max_merge:
             self.flush()
-        if self._cache is not None:
-            self._cache.count_step()
         if following:
             self.pull(following)
 

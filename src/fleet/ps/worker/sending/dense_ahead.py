@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,10 +23,10 @@ import torch
 
 from fleet.ps.wire.transport import TakesAhead
 from fleet.ps.worker.asking.meters import count
+from fleet.ps.worker.parts.contract import Done, StepPart, Update
 from fleet.ps.worker.sending.worth import Worth
 
 if TYPE_CHECKING:
-    from fleet.ps.wire.messages import Tensor
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.sending.flat import FlatParameters, Portion
 
@@ -79,16 +79,13 @@ def buckets_of(flat: FlatParameters) -> list[Bucket]:
     return found
 
 
-class DenseAhead:
+class DenseAhead(StepPart):
     """One worker's. Used by the thread that trains, and by those of backward."""
 
-    def __init__(
-        self, flat: FlatParameters, buckets: Sequence[Bucket], client: Client, is_due: Callable[[], bool]
-    ) -> None:
-        """`is_due` says whether the step that comes will be pushed at all."""
+    def __init__(self, flat: FlatParameters, buckets: Sequence[Bucket], client: Client, done: Done) -> None:
         self._flat = flat
         self._client = client
-        self._is_due = is_due
+        self._done = done
         self._buckets = buckets
         self._of: defaultdict[int, list[Bucket]] = defaultdict(list)
         for bucket in self._buckets:
@@ -108,14 +105,18 @@ class DenseAhead:
         ]
         self._begin({bucket.group for bucket in buckets})
 
-    def claim(self, dense: Sequence[Sequence[Tensor]], groups: Sequence[int]) -> None:
+    def before_push(self, update: Update) -> None:
         """Tell the connections what they have of the tensors of the push that comes: for each server, one per group."""
+        dense, groups = update.gradients.dense, list(update.gradients.lrs)
+        if not dense:
+            return
         for bucket in self._buckets:
             if bucket.number and bucket.group in groups and (way := self._way(bucket.server)) is not None:
                 way.claim(dense[bucket.server][groups.index(bucket.group)], bucket.begin, bucket.number)
 
-    def end_step(self, groups: Collection[int]) -> None:
-        """The push of some groups was answered: learn from it, and begin anew."""
+    def after_push(self, update: Update) -> None:
+        """Learn from the push of some groups, and begin anew."""
+        groups = update.gradients.lrs
         ways = {bucket.server: self._way(bucket.server) for bucket in self._buckets}
         joined = sum(way.settle_ahead() for way in ways.values() if way is not None)
         sent = sum(self._sent_bytes.pop(group, 0) for group in groups)
@@ -133,13 +134,13 @@ class DenseAhead:
             self._expected[number] = self._num_arrived[number]
         self._begin(groups)
 
-    def restart(self, groups: Collection[int]) -> None:
-        """The gradients of some groups were set to zero: those that have come before do not count."""
+    def zeroed(self, groups: Collection[int]) -> None:
+        """Gradients that have come before do not count."""
         if self._begun.intersection(groups):
             self._begin(groups)
 
     def close(self) -> None:
-        """Leave the parameters as they were; calling it again changes nothing."""
+        """Leave the parameters as they were."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -179,7 +180,7 @@ class DenseAhead:
 
     def _send(self, bucket: Bucket) -> None:
         way = self._way(bucket.server)
-        if way is None or not way.takes_ahead or not self._is_due():
+        if way is None or not way.takes_ahead or self._done.num_updates < self._client.resumed_updates:
             return
         if bucket.number:  # of a step that did not come
             way.forget_ahead(bucket.number)
@@ -190,10 +191,10 @@ class DenseAhead:
             count("ahead.sent_bytes", bucket.size)
 
 
-def make_ahead(flat: FlatParameters | None, client: Client, is_due: Callable[[], bool]) -> DenseAhead | None:
+def make_ahead(flat: FlatParameters | None, client: Client, done: Done) -> StepPart:
     """What sends a worker's gradients ahead, where that is built: from CPU memory, in float32, enough for a bucket."""
     dense = client.job.dense
     if flat is None or not flat.is_on_host or dense.gradient_format != "float32" or dense.topk is not None:
-        return None
+        return StepPart()
     buckets = buckets_of(flat)
-    return DenseAhead(flat, buckets, client, is_due) if buckets else None
+    return DenseAhead(flat, buckets, client, done) if buckets else StepPart()

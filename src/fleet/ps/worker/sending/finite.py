@@ -7,6 +7,7 @@ import math
 import torch
 
 from fleet import _native
+from fleet.errors import UsageError
 
 
 def is_finite(values: torch.Tensor) -> bool:
@@ -15,3 +16,11 @@ def is_finite(values: torch.Tensor) -> bool:
         return _native.all_finite(values)
     # Of few launches; the largest of some is a NaN if one is.
     return not values.numel() or math.isfinite(float(values.abs().amax()))
+
+
+def nonfinite_error(what: str, worker: int, step: int) -> UsageError:
+    """The error of a step that is not sent for its gradients."""
+    return UsageError(
+        f"{what}: the gradients of worker {worker}, step {step} hold a NaN or an Inf; "
+        "nothing was sent. Set strategy.nonfinite_gradients = 'skip' to leave such rows out"
+    )

@@ -25,6 +25,7 @@ from fleet.ps.wire.messages import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor, Tensors
+    from fleet.ps.worker.calling.client import Client
 
 log = logging.getLogger(__name__)
 
@@ -189,3 +190,10 @@ def _bytes(tensor: torch.Tensor) -> NDArray[Any]:
     flat = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().view(-1)
     array: NDArray[Any] = flat.view(torch.uint8).numpy()
     return array
+
+
+def take_kept(client: Client, kept: KeptTensors) -> None:
+    """Take over what the servers keep."""
+    if kept or client.job.first_rows:  # which are there when the kept ones are
+        for server, (_, tensors) in enumerate(client.pull((), kept=True).results()):
+            kept.load(server, tensors)

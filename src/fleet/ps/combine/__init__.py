@@ -1,4 +1,0 @@
-"""Gradients of the workers of one machine leave as one push.
-
-Ask for `combined_transport`.
-"""

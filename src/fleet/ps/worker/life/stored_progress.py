@@ -1,0 +1,25 @@
+"""The place of a worker in its script goes with every push: for its next life, in a durable job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.ps.worker.parts.contract import StepPart
+
+if TYPE_CHECKING:
+    from fleet.observe.metrics.step_count import StepCount
+    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.parts.contract import Update
+
+
+class StoredProgress(StepPart):
+    """Has `fleet.ps.worker.life.progress` know what is trained, and stores what it says."""
+
+    def __init__(self, progress: Progress, count: StepCount) -> None:
+        self._progress, self._count = progress, count
+
+    def forward(self) -> None:
+        self._progress.begin_forward(self._count)
+
+    def before_push(self, update: Update) -> None:
+        update.gradients.position = self._progress.capture(update.step - 1, is_new=update.is_new)

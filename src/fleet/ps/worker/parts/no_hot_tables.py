@@ -1,0 +1,33 @@
+"""What a worker asks of the tables whose hot rows are trained where the model is; here there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from fleet.ps.worker.parts.contract import StepPart
+
+if TYPE_CHECKING:
+    from fleet.ps.hot.hot_rows import Placement
+    from fleet.ps.worker.asking.lookup import Lookup
+
+
+class NoHotTables(StepPart):
+    """The contract, and a job without such tables. `fleet.ps.hot.hot_tables` has the other one."""
+
+    sizes: Mapping[int, int] = {}
+    """How many rows of each table are here at least."""
+
+    def __contains__(self, table: int) -> bool:
+        """Whether hot rows of a table are trained here. The methods below are for lookups of such tables."""
+        return False
+
+    def expect(self, table: int) -> Placement:
+        """What a lookup of a table will be placed by, aside."""
+        raise NotImplementedError(table)
+
+    def place(self, lookup: Lookup, placement: Placement) -> None:
+        """Aside: have the rows of a lookup here until it is gone."""
+
+    def fill(self, lookup: Lookup) -> None:
+        """Give a lookup that was placed the rows as they are now."""

@@ -1,0 +1,161 @@
+"""What a worker has when it has joined its servers: they know its job, and model and servers agree on all values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fleet.observe.ending import begin_work
+from fleet.observe.metrics.step_count import StepCount
+from fleet.ps.together.resharding import Wishes
+from fleet.ps.worker.asking.given_rows import write_rows
+from fleet.ps.worker.life.inputs import Inputs
+from fleet.ps.worker.life.passing import Passing
+from fleet.ps.worker.life.redo import Redo
+from fleet.ps.worker.life.stored_progress import StoredProgress
+from fleet.ps.worker.modes import make_push_policy
+from fleet.ps.worker.modes.base import PushPolicy, Setup
+from fleet.ps.worker.modes.sync import Sync
+from fleet.ps.worker.parts.contract import Done, StepPart
+from fleet.ps.worker.sending.kept import ChangedTensors, KeptTensors, take_kept
+from fleet.strategy.mode import Mode
+
+if TYPE_CHECKING:
+    import torch
+
+    from fleet.ps.worker.asking.given_rows import GivenRows
+    from fleet.ps.worker.calling.client import Client
+    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.sending.flat import FlatParameters
+    from fleet.strategy.parameter_server import ASyncConfigs
+
+
+@dataclass(frozen=True)
+class Joined:
+    """All that a `Worker` is made of but what the model and the strategy hang on its steps."""
+
+    client: Client
+    policy: PushPolicy
+    flat: FlatParameters | None
+    """What servers hold of the dense parameters."""
+    device: torch.device
+    kept: KeptTensors
+    done: Done
+    progress: Progress | None
+    passing: Passing | None
+    parts: Sequence[StepPart]
+
+    def close(self) -> None:
+        """Let the connections go: there will be no worker."""
+        self.client.close()
+        self.policy.close()
+        for part in self.parts:
+            part.close()
+
+
+def join(
+    client: Client,
+    take: Callable[[], FlatParameters | None],
+    device: torch.device,
+    configs: ASyncConfigs,
+    kept: KeptTensors | None = None,
+    progress: Progress | None = None,
+    first_rows: Mapping[int, GivenRows] | None = None,
+    begin_reshard: Callable[[int], None] = lambda _: None,
+    num_optimizers: int = 1,
+) -> Joined:
+    """Declare the job to the servers, then take the tensors that they hold and agree on their first values.
+
+    Those are worker 0's, and so are the first rows of tables, unless the servers have some already. `begin_reshard` is
+    called where `fleetrun reshard` wants another number of servers.
+    """
+    job, kept = client.job, kept or KeptTensors()
+    policy = None
+    try:
+        is_started, version = client.declare()
+        flat = take()
+        is_first = client.worker == 0 and not is_started
+        if is_first:
+            _give_first(client, flat, kept, first_rows or {})
+        policy = make_push_policy(_setup(client, flat, device, version, configs))
+        policy.refresh(is_exact=not client.resumed_updates)  # as a former life had them
+        done = Done(version if job.mode == Mode.SYNC else 0, client.resumed_updates, count=StepCount(num_optimizers))
+        wishes = Wishes(client, begin_reshard)
+        passing = None
+        if isinstance(policy, Sync) and job.num_workers > 1:
+            passing = Passing(client, policy, done, progress, wishes.look)
+        parts = [wishes, *_go_on(client, policy, flat, done, progress)]
+        if not is_first:
+            take_kept(client, kept)
+        _keep_changed(kept, progress)
+        begin_work()
+    except BaseException:
+        client.close()
+        if policy is not None:
+            policy.close()
+        raise
+    return Joined(client, policy, flat, device, kept, done, progress, passing, parts)
+
+
+def _keep_changed(kept: KeptTensors, progress: Progress | None) -> None:
+    """Have what the script changes of the rest of its model go with every push, and take up what a former life had."""
+    if progress is None or not kept:
+        return
+    changed = ChangedTensors(kept)
+    stored = progress.add_part("kept", changed.state, changed.restore)
+    if stored is not None:
+        changed.restore(stored)
+
+
+def _give_first(
+    client: Client, flat: FlatParameters | None, kept: KeptTensors, first_rows: Mapping[int, GivenRows]
+) -> None:
+    """Give servers that have begun anew the first values of everything, which are those of this worker."""
+    if flat is None and not kept and not first_rows:
+        return
+    for table, rows in first_rows.items():
+        write_rows(client, table, rows)
+    groups = range(len(client.job.dense.groups))
+    client.start(
+        [
+            [*(flat.values(server, group) for group in groups if flat is not None), *kept.values(server)]
+            for server in range(client.job.num_servers)
+        ]
+    )
+
+
+def _setup(
+    client: Client, flat: FlatParameters | None, device: torch.device, version: int, configs: ASyncConfigs
+) -> Setup:
+    return Setup(
+        client,
+        flat,
+        device,
+        version,
+        k_steps=max(1, configs.k_steps),
+        max_merge=configs.max_merge_var_num,
+        queue_size=configs.send_queue_size,
+        wait_s=configs.send_wait_times * 0.01,
+        independent_receive=configs.independent_recv_thread,
+        pushes_before_receive=configs.min_send_grad_num_before_recv,
+    )
+
+
+def _go_on(
+    client: Client, policy: PushPolicy, flat: FlatParameters | None, done: Done, progress: Progress | None
+) -> list[StepPart]:
+    """Begin where a former life of this worker was, if it had one and the servers have steps of it."""
+    if progress is None:
+        return []
+    progress.check_run(client.run)
+    progress.resume(client.resumed_position)
+    done.num_updates -= progress.num_redone
+    done.count.go_to(progress.num_steps)
+    parts: list[StepPart] = [StoredProgress(progress, done.count)]
+    inputs = Inputs.of(client.worker) if client.job.mode == Mode.SYNC else None
+    if inputs is not None:
+        redo = Redo(inputs, flat, policy, done.num_updates + 1, client.resumed_updates)
+        progress.begin_again = redo.begin_again
+        parts.append(redo)
+    return parts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast, overload
 
 from fleet import env
 from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError, UsageTypeError
-from fleet.observe.ending import note_the_end
+from fleet.jobfiles.ending import note_the_end
 from fleet.observe.logs import show_logs, warn_of_misspelt_variables
 from fleet.observe.metrics.step_count import StepCount
 from fleet.observe.metrics.steps import steps

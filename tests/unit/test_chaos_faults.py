@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fleet.errors import CommunicationError
-from fleet.observe.chaos_notes import Notes
-from fleet.observe.chaos_spec import CallFault, DiskFull, TornWrite, When
+from fleet.jobfiles.chaos_notes import Notes
+from fleet.jobfiles.chaos_spec import CallFault, DiskFull, TornWrite, When
 from fleet.ps import calls, faults
 from fleet.ps.calls import Call
 from fleet.ps.faults import DiskFaults

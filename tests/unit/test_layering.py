@@ -19,7 +19,7 @@ LAYERS = [
     {"_version", "error_texts"},
     {"_native", "_lazy", "errors"},
     {"env", "net"},
-    {"cores"},
+    {"cores", "jobfiles"},
     {"strategy", "observe"},
     {"checkpoint", "metrics", "optim", "planner", "roles"},
     {"collective", "ps", "static", "launch"},
@@ -30,11 +30,23 @@ LAYERS = [
     {"__init__", "selfcheck"},
 ]
 WITHOUT_TORCH = {
-    *("checkpoint", "errors", "error_texts", "env", "net", "strategy", "observe", "planner", "roles", "launch"),
+    *(
+        "checkpoint",
+        "errors",
+        "error_texts",
+        "env",
+        "net",
+        "jobfiles",
+        "strategy",
+        "observe",
+        "planner",
+        "roles",
+        "launch",
+    ),
     *("api", "cores", "__init__"),
 }
 ONLY_READER_OF_THE_ENVIRONMENT = "env"
-NAME_WHAT_IS_ABOVE = {"launch/plan.py"}  # it starts that as another process
+NAME_WHAT_IS_ABOVE = {"launch/planning/plan.py"}  # it starts that as another process
 
 
 def part_of(path: Path) -> str:

@@ -16,8 +16,8 @@ import fleet
 from fleet import env
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.launch import torch_alone, unserved
-from fleet.launch.child import Child
+from fleet.launch.processes.child import Child
+from fleet.launch.run import torch_alone, unserved
 
 
 @pytest.mark.parametrize(

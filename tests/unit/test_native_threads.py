@@ -11,10 +11,10 @@ import pytest
 
 from fleet import _native, env
 from fleet.errors import VariableError
-from fleet.launch.job_token import own_token
-from fleet.launch.options import Options
-from fleet.launch.plan import make_plan
-from fleet.launch.team import Team
+from fleet.launch.arguments.options import Options
+from fleet.launch.meet.job_token import own_token
+from fleet.launch.meet.team import Team
+from fleet.launch.planning.plan import make_plan
 from fleet.ps import native_threads
 from fleet.ps.native_threads import use_native_threads
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fleet.errors import MovedError, UsageError
-from fleet.observe.layouts import Layouts
+from fleet.jobfiles.layouts import Layouts
 from fleet.ps import entries, initializers, moving, rules
 from fleet.ps.client import Client
 from fleet.ps.keys import route

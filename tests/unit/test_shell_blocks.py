@@ -34,7 +34,7 @@ def commands(page: str) -> list[str]:
 
 
 def known_options() -> set[str]:
-    from fleet.launch import options
+    from fleet.launch.arguments import options
 
     folder = Path(options.__file__).parent
     return set(re.findall(r"--[\w-]+", "".join(path.read_text() for path in folder.rglob("*.py"))))

@@ -16,13 +16,13 @@ import click
 from fleet import env, net
 from fleet._version import __version__
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotSupportedError, UsageError
-from fleet.launch.messages import JobOverError
-from fleet.launch.misplaced import refuse_misplaced
-from fleet.launch.numbers import Whole
-from fleet.launch.optional_value import with_optional_value
-from fleet.launch.options import MAX_LIVES, Nodes, Options
-from fleet.launch.output import EventFormatter, PatientHandler, say
-from fleet.observe.chaos_spec import Chaos
+from fleet.jobfiles.chaos_spec import Chaos
+from fleet.launch.arguments.misplaced import refuse_misplaced
+from fleet.launch.arguments.numbers import Whole
+from fleet.launch.arguments.optional_value import with_optional_value
+from fleet.launch.arguments.options import MAX_LIVES, Nodes, Options
+from fleet.launch.meet.messages import JobOverError
+from fleet.launch.run.output import EventFormatter, PatientHandler, say
 from fleet.observe.tracing.window import Window
 
 EPILOG = """
@@ -274,11 +274,11 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
         if sys.platform != "linux":
             raise NotSupportedError(f"fleetrun needs Linux, this is {sys.platform}")
         if arguments[:1] == ["reshard"]:
-            from fleet.launch.reshard_command import command
+            from fleet.launch.commands.reshard_command import command
 
             return int(command.main(arguments[1:], prog_name=f"{name} reshard", standalone_mode=False) or 0)
         if arguments[:1] == ["plan"]:
-            from fleet.launch import plan_command
+            from fleet.launch.commands import plan_command
 
             return plan_command.run(arguments[1:], f"{name} plan")
         if arguments[:1] in (["view"], ["top"]):
@@ -322,8 +322,8 @@ def _complain(message: str, code: int = 2) -> int:
 def _launch(options: Options) -> int:
     # Imported here so that --help and mistakes in single arguments answer at once.
     from fleet.launch import banner
-    from fleet.launch.guard import Guard, new_job_id
-    from fleet.launch.plan import refuse_mistakes
+    from fleet.launch.planning.plan import refuse_mistakes
+    from fleet.launch.processes.guard import Guard, new_job_id
 
     refuse_mistakes(options)
     if options.banner is None:
@@ -344,9 +344,9 @@ def _launch(options: Options) -> int:
 def _show_plan(options: Options) -> int:
     from fleet.launch import banner
     from fleet.launch.job import announce
-    from fleet.launch.job_token import own_token
-    from fleet.launch.plan import make_plan
-    from fleet.launch.team import Team
+    from fleet.launch.meet.job_token import own_token
+    from fleet.launch.meet.team import Team
+    from fleet.launch.planning.plan import make_plan
 
     with ExitStack() as holds:
         plan = make_plan(options, Team(own_token(), 0), holds)

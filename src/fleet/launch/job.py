@@ -12,21 +12,24 @@ import sys
 import time
 from contextlib import ExitStack
 
-from fleet.launch import banner, durable, guard, tls
+from fleet.launch import banner
+from fleet.launch.arguments.options import Options
 from fleet.launch.chaos import report as chaos_report
 from fleet.launch.chaos.agent import Agent, with_chaos
 from fleet.launch.chaos.findings import notes_of
-from fleet.launch.guard import Guard
-from fleet.launch.job_token import own_token
-from fleet.launch.logs import open_log
-from fleet.launch.messages import JobOverError
-from fleet.launch.options import Options
-from fleet.launch.outcome import RoundOutcome, stopped_by
-from fleet.launch.output import say
-from fleet.launch.plan import LaunchPlan, make_plan, sharing_note
-from fleet.launch.reshards import Reshards
-from fleet.launch.team import Team
-from fleet.launch.watch import Attempt
+from fleet.launch.durable import folder as durable
+from fleet.launch.durable.reshards import Reshards
+from fleet.launch.meet.job_token import own_token
+from fleet.launch.meet.messages import JobOverError
+from fleet.launch.meet.team import Team
+from fleet.launch.planning.plan import LaunchPlan, make_plan, sharing_note
+from fleet.launch.processes import guard
+from fleet.launch.processes.guard import Guard
+from fleet.launch.processes.logs import open_log
+from fleet.launch.run.outcome import RoundOutcome, stopped_by
+from fleet.launch.run.output import say
+from fleet.launch.run.watch import Attempt
+from fleet.launch.tls import certificates as tls
 from fleet.launch.watching.board import make_board
 from fleet.launch.watching.recorder import make_recorder
 from fleet.launch.watching.traces import make_traces

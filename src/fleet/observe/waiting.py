@@ -1,7 +1,7 @@
 """Waiting has a voice: a wait that grows long is told, with who waits for whom and for what.
 
 A process says it in its own log. Below fleetrun it also notes it (`wait_notes`), for as long as it waits, and the
-launcher speaks for all processes of its machine (`fleet.launch.waits`).
+launcher speaks for all processes of its machine (`fleet.launch.run.waits`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from fleet import env
+from fleet.jobfiles.wait_notes import forget_wait, note_wait
 from fleet.observe.stall.limits import served_timeout_s
-from fleet.observe.wait_notes import forget_wait, note_wait
 
 NOTICE_S: Final = 10.0
 # How long a look at what is missing is waited for that nobody needs any more.

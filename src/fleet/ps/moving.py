@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from fleet import _native
 from fleet.errors import CommunicationError, FleetError, UsageError
-from fleet.observe.layouts import Layouts, own_layout, own_layouts
+from fleet.jobfiles.layouts import Layouts, own_layout, own_layouts
 from fleet.observe.waiting import workers_text
 from fleet.ps import presence
 from fleet.ps.durability import portions

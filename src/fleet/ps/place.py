@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import CommunicationError
-from fleet.observe.layouts import own_layouts
+from fleet.jobfiles.layouts import own_layouts
 from fleet.ps.keys import split
 from fleet.ps.spec import DenseSpec, JobSpec
 

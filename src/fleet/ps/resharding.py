@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet import env
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotReadyError, UsageError
-from fleet.observe.layouts import Layouts, own_layouts
+from fleet.jobfiles.layouts import Layouts, own_layouts
 from fleet.ps.calls import Call
 from fleet.ps.client import GRACE_S, Client
 from fleet.ps.ledger import Taken

@@ -20,8 +20,8 @@ import click
 
 from fleet import env, roles
 from fleet.errors import FleetError, UsageError
+from fleet.jobfiles import chaos_notes
 from fleet.net import Endpoint, is_loopback
-from fleet.observe import chaos_notes
 from fleet.observe.logs import show_logs
 from fleet.ps.own_token import check_exposure, token_for
 from fleet.ps.roots import set_roots

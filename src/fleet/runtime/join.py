@@ -11,8 +11,8 @@ from torch import nn
 
 from fleet import env
 from fleet.errors import UsageError
+from fleet.jobfiles.ending import begin_work
 from fleet.nn.graphs import record_parts
-from fleet.observe.ending import begin_work
 from fleet.ps.aside import Aside
 from fleet.ps.client import Client
 from fleet.ps.clipped import mark_shared

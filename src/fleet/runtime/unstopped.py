@@ -1,6 +1,6 @@
 """A worker whose script ends without `fleet.stop_worker()`: what it owes is sent, and nobody waits for it in vain.
 
-fleetrun knows of such a worker by a note that stands from its joining to its leaving (`fleet.observe.ending`), so also
+fleetrun knows of such a worker by a note that stands from its joining to its leaving (`fleet.jobfiles.ending`), so also
 of one that ends without running anything any more, as `os._exit` does.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from fleet.observe.ending import has_failed, note_joined, note_stopped, unstopped_text, watch_exit
+from fleet.jobfiles.ending import has_failed, note_joined, note_stopped, unstopped_text, watch_exit
 from fleet.ps.transport import LocalTransport
 from fleet.runtime import stalls
 

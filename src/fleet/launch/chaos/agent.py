@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fleet import env
-from fleet.launch.child import Child
-from fleet.launch.plan import LaunchPlan, ProcessPlan
-from fleet.observe.chaos_spec import Chaos, Strike
+from fleet.jobfiles.chaos_spec import Chaos, Strike
+from fleet.launch.planning.plan import LaunchPlan, ProcessPlan
+from fleet.launch.processes.child import Child
 
 log = logging.getLogger("fleetrun")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fleet.jobfiles.chaos_notes import Ack, Notes
 from fleet.launch.chaos.agent import Blow, Life
-from fleet.launch.plan import LaunchPlan, ProcessPlan
-from fleet.observe.chaos_notes import Ack, Notes
+from fleet.launch.planning.plan import LaunchPlan, ProcessPlan
 
 CALL_FAULTS = ("drop", "repeat", "delay")
 

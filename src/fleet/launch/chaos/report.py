@@ -14,8 +14,8 @@ from typing import Any
 from fleet.launch.chaos.agent import Agent
 from fleet.launch.chaos.findings import Findings, Invariant, Recovery, Witness, notes_of, recoveries
 from fleet.launch.chaos.table import text_of
-from fleet.launch.output import say
-from fleet.launch.plan import LaunchPlan
+from fleet.launch.planning.plan import LaunchPlan
+from fleet.launch.run.output import say
 
 log = logging.getLogger("fleetrun")
 

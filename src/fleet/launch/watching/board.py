@@ -17,9 +17,9 @@ from typing import Any
 
 from fleet import env
 from fleet.errors import UsageError
-from fleet.launch.child import Child
-from fleet.launch.options import Options
-from fleet.observe.metrics import files
+from fleet.jobfiles import figures as files
+from fleet.launch.arguments.options import Options
+from fleet.launch.processes.child import Child
 from fleet.observe.metrics.registry import Sample, Spread
 
 log = logging.getLogger("fleetrun")

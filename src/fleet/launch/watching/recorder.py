@@ -1,4 +1,4 @@
-"""Writes down, once a second, what the launcher of a machine knows of its processes; see `fleet.observe.metrics.files`.
+"""Writes down, once a second, what the launcher of a machine knows of its processes; see `fleet.jobfiles.figures`.
 
 It only looks: nothing that it does, or cannot do for want of room on a disk, changes what becomes of the job.
 """
@@ -16,12 +16,12 @@ from typing import Any
 import psutil
 
 from fleet import env
-from fleet.launch.child import Child
-from fleet.launch.lives import Return
-from fleet.launch.options import Options
-from fleet.launch.plan import LaunchPlan
-from fleet.launch.report import how_it_ended
-from fleet.observe.metrics import files
+from fleet.jobfiles import figures as files
+from fleet.launch.arguments.options import Options
+from fleet.launch.durable.lives import Return
+from fleet.launch.planning.plan import LaunchPlan
+from fleet.launch.processes.child import Child
+from fleet.launch.run.report import how_it_ended
 from fleet.observe.metrics.picture import kept
 from fleet.observe.metrics.registry import Sample
 

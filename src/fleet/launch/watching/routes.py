@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.launch.logs import tail
+from fleet.launch.processes.logs import tail
 from fleet.launch.watching.door import Answer, Query, Routes, as_json, page_file
 from fleet.observe.metrics import prometheus
 from fleet.observe.metrics.picture import Picture, read_events, read_history, read_picture, version_of

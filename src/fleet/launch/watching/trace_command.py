@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from fleet.errors import UsageError
-from fleet.launch.output import say
+from fleet.launch.run.output import say
 from fleet.launch.watching.traces import NAME, in_a_line, write_trace
 from fleet.observe.tracing.reading import read_trace
 from fleet.observe.tracing.trace_files import own_files

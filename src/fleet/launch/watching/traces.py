@@ -17,9 +17,9 @@ from pathlib import Path
 
 from fleet import env
 from fleet.errors import UsageError
-from fleet.launch.options import Options
-from fleet.launch.output import say
-from fleet.launch.plan import LaunchPlan
+from fleet.launch.arguments.options import Options
+from fleet.launch.planning.plan import LaunchPlan
+from fleet.launch.run.output import say
 from fleet.observe.tracing import otlp
 from fleet.observe.tracing.chrome import chrome_trace
 from fleet.observe.tracing.reading import Traced, is_complete, read_trace

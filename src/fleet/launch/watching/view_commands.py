@@ -12,7 +12,7 @@ from types import FrameType
 import click
 
 from fleet.errors import UsageError
-from fleet.launch.output import say
+from fleet.launch.run.output import say
 from fleet.launch.watching import terminal
 from fleet.launch.watching.access import own_access
 from fleet.launch.watching.door import Door

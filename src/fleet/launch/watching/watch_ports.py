@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fleet import env
 from fleet.errors import UsageError
-from fleet.launch.options import Options
+from fleet.launch.arguments.options import Options
 from fleet.launch.watching.access import own_access
 from fleet.launch.watching.door import Door
 from fleet.launch.watching.routes import metrics_routes, page_routes

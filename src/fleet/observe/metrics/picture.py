@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.observe.metrics import files
+from fleet.jobfiles import figures as files
 from fleet.observe.metrics.catalogue import FIGURES
 from fleet.observe.metrics.registry import Sample, Spread
 

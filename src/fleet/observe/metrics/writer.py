@@ -7,7 +7,8 @@ import os
 import time
 from pathlib import Path
 
-from fleet.observe.metrics import device, files
+from fleet.jobfiles import figures as files
+from fleet.observe.metrics import device
 from fleet.observe.metrics.registry import Registry, registry
 from fleet.observe.metrics.reports import reports
 from fleet.observe.metrics.steps import steps

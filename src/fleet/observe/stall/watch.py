@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Generic, Literal, NoReturn, Protocol, TypeVar
 
 from fleet.errors import CommunicationError
-from fleet.observe.ending import note_now
+from fleet.jobfiles.ending import note_now
 from fleet.observe.metrics import events
 from fleet.observe.stall.board import Board
 from fleet.observe.stall.leaving import exit_within, flush

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fleet.observe.metrics import files
+from fleet.jobfiles import figures as files
 from fleet.observe.tracing.trace_files import FORM, own_files
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet import env
-from fleet.observe.metrics.files import FOLDER, own_base
+from fleet.jobfiles.figures import FOLDER, own_base
 from fleet.observe.metrics.steps import steps
 from fleet.observe.periodic import Periodic
 from fleet.observe.tracing.tracer import Event, Tracer, tracer

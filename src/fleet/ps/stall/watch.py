@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, FleetError
-from fleet.observe.ending import has_failed
+from fleet.jobfiles.ending import has_failed
 from fleet.observe.metrics.steps import steps
 from fleet.observe.stall.watch import Kind, Watch
 from fleet.observe.stall.whereabouts import whereabouts

@@ -1,0 +1,180 @@
+"""One started process: a session of its own, dead with its launcher, its exit noticed the moment it happens."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fleet import env
+from fleet.jobfiles.ending import unstopped_file
+from fleet.jobfiles.wait_notes import WaitNote, read_waits, waits_file
+from fleet.launch.planning.plan import ProcessPlan
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def exit_code(status: int) -> int:
+    """The shell's view of a return code: 128+n for signal n."""
+    return 128 - status if status < 0 else status
+
+
+class Child:
+    """A running process. Its zombie is kept until `reap()`, so that its process group cannot be somebody else's."""
+
+    def __init__(
+        self,
+        plan: ProcessPlan,
+        log: int,
+        job_id: str,
+        token: str,
+        restart: int,
+        terminal_width: int | None = None,
+        life: int = 0,
+        kept: tuple[int, ...] = (),
+    ) -> None:
+        self.plan = plan
+        self.life = life
+        """How often a process was started in this place before."""
+        self.log_from = os.fstat(log).st_size
+        """Where what it writes to its log begins."""
+        self.started_at = time.time()
+        self.exited_at: float | None = None
+        self.status: int | None = None
+        """Return code as subprocess gives it (-n for signal n); None while it runs."""
+        self.was_told_to_stop = False
+        notes = plan.log_path.with_name(plan.log_path.name + ".note").absolute()
+        self._waiter: threading.Thread | None = None
+        self._is_reaped = False
+        environ = env.without_roles(env.inherited()) | plan.variables
+        environ |= {
+            env.FLEET_JOB_ID.name: job_id,
+            env.FLEET_JOB_TOKEN.name: token,
+            env.FLEET_RESTART.name: str(restart),
+            env.FLEET_LIFE.name: str(life),
+            env.FLEET_NOTE_FILE.name: str(notes),
+            "PYTHONUNBUFFERED": "1",
+        }
+        if terminal_width is not None:
+            environ[env.FLEET_TERMINAL_WIDTH.name] = str(terminal_width)
+        launcher = os.getpid()
+
+        def die_with_launcher() -> None:
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != launcher:  # it died before the line above
+                os._exit(1)
+
+        self._process = subprocess.Popen(
+            plan.command,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=kept,
+            preexec_fn=die_with_launcher,
+        )
+        self.pid = self._process.pid
+        self._notes = notes
+        self._note = notes.with_name(f"{notes.name}.{self.pid}")
+
+    def when_it_exits(self, tell: Callable[[Child], None]) -> None:
+        """Call `tell(self)` from a thread once the process has exited.
+
+        Called after all children have started: a fork from a process with threads is asking for trouble. Where one is
+        started again there is no other way; `die_with_launcher` takes no lock that another thread could have had.
+        """
+        self._waiter = threading.Thread(target=self._wait, args=(tell,), name=f"wait-{self.pid}", daemon=True)
+        self._waiter.start()
+
+    def _wait(self, tell: Callable[[Child], None]) -> None:
+        result = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        assert result is not None
+        self.exited_at = time.time()
+        self.status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+        tell(self)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether no exit has been noticed yet."""
+        return self.status is None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended with an error that nobody asked for."""
+        return self.status not in (None, 0) and not self.was_told_to_stop
+
+    @property
+    def noted_at(self) -> float | None:
+        """When it raised or began to exit, if it told."""
+        try:
+            return float(self._noted()["time"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether a worker has ended with an error of usage, or over a state that does not fit, before it began."""
+        try:
+            return bool(self._noted()["is_refusal"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def _noted(self) -> dict[str, Any]:
+        noted: dict[str, Any] = json.loads(self._note.read_text())
+        return noted
+
+    @property
+    def notes(self) -> str:
+        """Its FLEET_NOTE_FILE, which its own children inherit."""
+        return str(self._notes)
+
+    def waits(self) -> list[WaitNote]:
+        """What it has waited for a long time for, and still does."""
+        return read_waits(waits_file(self._notes))
+
+    @property
+    def is_unstopped(self) -> bool:
+        """Whether it has joined its servers and not called `fleet.stop_worker()`."""
+        return os.path.exists(unstopped_file(self._notes))
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it has begun to end, or has ended without our thread having come to say so."""
+        return self.is_running and (self._note.exists() or self._has_exited())
+
+    def _has_exited(self) -> bool:
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        except ChildProcessError:  # reaped
+            return True
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process and everything in its group."""
+        self.was_told_to_stop = self.was_told_to_stop or self.is_running
+        if self._is_reaped:  # its id may be somebody else's
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def reap(self) -> None:
+        """End what is left of its group, release its process id, remove its note."""
+        if self._is_reaped:
+            return
+        self._is_reaped = True
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._waiter is not None:
+            self._waiter.join()
+        for note in self._notes.parent.glob(f"{self._notes.name}.*"):  # also those of its own children
+            with contextlib.suppress(OSError):
+                note.unlink()

@@ -12,9 +12,11 @@ import os
 import struct
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fleet import env
+from fleet.jobfiles.process_files import ProcessFiles
 
 _ACK = struct.Struct("<dIQQ")
 
@@ -29,17 +31,16 @@ class Ack(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Notes:
-    """The two files of one process."""
+class ChaosNotes:
+    """What one process has noted in all its lives."""
 
-    events: str
-    acks: str
+    events: Path
+    acks: Path
 
     @classmethod
-    def beside(cls, note_file: str | os.PathLike[str]) -> Notes:
-        """Those of the process whose FLEET_NOTE_FILE this is, of all its lives."""
-        base = os.fspath(note_file).removesuffix(".note")
-        return cls(f"{base}.chaos", f"{base}.acks")
+    def of(cls, files: ProcessFiles) -> ChaosNotes:
+        """The notes among the files of a process."""
+        return cls(files.chaos, files.acks)
 
     def remove(self) -> None:
         """Forget what is there."""
@@ -70,10 +71,10 @@ class Notes:
         return [Ack(*fields) for fields in _ACK.iter_unpack(data[: len(data) // _ACK.size * _ACK.size])]
 
 
-def own_notes() -> Notes | None:
-    """Those of this process; None where nobody would read them."""
-    path = env.FLEET_NOTE_FILE.get()
-    return None if path is None or env.FLEET_CHAOS.text() is None else Notes.beside(path)
+def own_notes() -> ChaosNotes | None:
+    """The notes of this process; None where nobody would read them."""
+    files = ProcessFiles.own()
+    return None if files is None or env.FLEET_CHAOS.text() is None else ChaosNotes.of(files)
 
 
 def note(event: str, **fields: object) -> None:
@@ -92,7 +93,7 @@ def note_ack(server: int, incarnation: int, sequence: int) -> None:
         _append(notes.acks, _ACK.pack(time.time(), server, incarnation, sequence))
 
 
-def _append(path: str, data: bytes) -> None:
+def _append(path: Path, data: bytes) -> None:
     """In one write, so that a kill leaves all of it or nothing."""
     with contextlib.suppress(OSError):  # a full disk: the report will miss it, and say so
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)

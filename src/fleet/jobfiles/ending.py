@@ -7,18 +7,17 @@ leave before it. The note has the moment it began, and whether it is a worker th
 from __future__ import annotations
 
 import atexit
-import contextlib
 import dis
-import json
 import os
 import sys
 import threading
-import time
 from types import FrameType, TracebackType
 from typing import NoReturn
 
 from fleet import env
 from fleet.errors import CheckpointError, UsageError
+from fleet.jobfiles.end_notes import write_end
+from fleet.jobfiles.process_files import ProcessFiles
 
 
 def note_the_end() -> None:
@@ -27,11 +26,11 @@ def note_the_end() -> None:
     Call it again after other handlers have been registered: the last hook is the first to be called. The first note
     stays, so that does no harm.
     """
-    path = env.FLEET_NOTE_FILE.get()
-    if path is None:
+    files = ProcessFiles.own()
+    if files is None:
         return
     hook = getattr(sys.excepthook, "__self__", None)
-    recorder = hook if isinstance(hook, _Recorder) else _Recorder(path)
+    recorder = hook if isinstance(hook, _Recorder) else _Recorder(files)
     atexit.unregister(recorder.note)
     atexit.register(recorder.note)
 
@@ -62,36 +61,9 @@ def begin_work() -> None:
 
 def note_now() -> None:
     """Note that this process ends, for one that is about to end without an exception or the interpreter's exit."""
-    path = env.FLEET_NOTE_FILE.get()
-    if path is not None:
-        _write(f"{path}.{os.getpid()}")
-
-
-def note_joined() -> bool:
-    """Let fleetrun know that this worker owes its servers a `fleet.stop_worker()`; False if there is no fleetrun."""
-    path = env.FLEET_NOTE_FILE.get()
-    if path is None:
-        return False
-    _write(unstopped_file(path))
-    return True
-
-
-def note_stopped() -> None:
-    """Let fleetrun know that it owes them nothing any more."""
-    path = env.FLEET_NOTE_FILE.get()
-    if path is not None:
-        with contextlib.suppress(OSError):
-            os.unlink(unstopped_file(path))
-
-
-def unstopped_text(who: str) -> str:
-    """`worker 1 ended without fleet.stop_worker(); call it at the end of the script`."""
-    return f"{who} ended without fleet.stop_worker(); call it at the end of the script"
-
-
-def unstopped_file(notes: str | os.PathLike[str]) -> str:
-    """The note of `note_joined`, where FLEET_NOTE_FILE is `notes`."""
-    return f"{os.fspath(notes)}.unstopped"
+    files = ProcessFiles.own()
+    if files is not None:
+        write_end(files.end(os.getpid()))
 
 
 _exits: list[object] = []
@@ -131,9 +103,9 @@ def _exit(status: object = None, /) -> NoReturn:
 class _Recorder:
     """Writes the note of this process, once; its name carries the process id, for children inherit the variable."""
 
-    def __init__(self, path: str) -> None:
-        self._path = f"{path}.{os.getpid()}"
+    def __init__(self, files: ProcessFiles) -> None:
         self._pid = os.getpid()
+        self._path = files.end(self._pid)
         self._print = sys.excepthook
         sys.excepthook = self._except
 
@@ -145,9 +117,4 @@ class _Recorder:
     def note(self, *, is_refusal: bool = False) -> None:
         if os.getpid() != self._pid:  # a forked child's end is not ours
             return
-        _write(self._path, is_refusal=is_refusal)
-
-
-def _write(path: str, *, is_refusal: bool = False) -> None:
-    with contextlib.suppress(OSError), open(path, "x") as file:  # the first note stays
-        file.write(json.dumps({"time": time.time(), "is_refusal": is_refusal}))
+        write_end(self._path, is_refusal=is_refusal)

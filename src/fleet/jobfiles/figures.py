@@ -6,7 +6,8 @@
     fleetrun.0.events.jsonl      what the launcher said
     fleetrun.0.history.jsonl     how figures changed
 
-Whoever writes never waits for whoever reads, and a file that cannot be written is a figure that is lost.
+What is replaced is written by `whole`. Whoever writes never waits for whoever reads, and a file that cannot be written
+is a figure that is lost.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fleet import env
-from fleet.observe.metrics.registry import Sample
+from fleet.jobfiles.process_files import ProcessFiles
 
 FOLDER = "observe"
 FORM = 1
@@ -28,11 +29,10 @@ FORM = 1
 
 def own_base() -> Path | None:
     """Where this process writes, without the ending; None where nobody would read it."""
-    note = env.FLEET_NOTE_FILE.get()
-    if note is None or env.FLEET_METRICS.get() == "0":
+    files = ProcessFiles.own()
+    if files is None or env.FLEET_METRICS.get() == "0":
         return None
-    log = Path(note.removesuffix(".note"))
-    return log.parent / FOLDER / log.name
+    return files.log.parent / FOLDER / files.log.name
 
 
 def figures_file(folder: Path, log_name: str, pid: int) -> Path:
@@ -43,19 +43,6 @@ def figures_file(folder: Path, log_name: str, pid: int) -> Path:
 def events_file(folder: Path, name: str) -> Path:
     """The events of a process, by the name of its log, or of a launcher."""
     return folder / f"{name}.events.jsonl"
-
-
-def replace(path: Path, value: object) -> bool:
-    """Put JSON in the place of a file; False if that could not be done."""
-    new = path.with_name(f".{path.name}.new")
-    try:
-        new.write_text(json.dumps(value, separators=(",", ":")))
-        os.replace(new, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            new.unlink()
-        return False
-    return True
 
 
 def append(path: Path, value: object) -> bool:
@@ -73,15 +60,6 @@ def append(path: Path, value: object) -> bool:
         os.close(file)
 
 
-def read(path: Path) -> dict[str, Any] | None:
-    """What `replace` wrote; None if there is nothing, or nothing whole."""
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def lines(path: Path, most_bytes: int = 1 << 24) -> Iterator[dict[str, Any]]:
     """The lines that `append` wrote, of the last `most_bytes`; parts of one, from a full disk, are left out."""
     try:
@@ -97,13 +75,3 @@ def lines(path: Path, most_bytes: int = 1 << 24) -> Iterator[dict[str, Any]]:
             found = json.loads(line)
             if isinstance(found, dict):
                 yield found
-
-
-def samples_of(figures: dict[str, Any]) -> list[Sample]:
-    """The samples in a file of figures; those that this version does not know are left out."""
-    found = []
-    listed: Sequence[Any] = figures.get("samples") if isinstance(figures.get("samples"), list) else ()  # type: ignore[assignment]
-    for form in listed:
-        with contextlib.suppress(ValueError):
-            found.append(Sample.from_json(form))
-    return found

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import threading
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from fleet import env
+from fleet.jobfiles import whole
+from fleet.jobfiles.process_files import ProcessFiles
 
 
 @dataclass(frozen=True)
@@ -40,14 +39,9 @@ class _Notes:
                 self._write()
 
     def _write(self) -> None:
-        path = env.FLEET_NOTE_FILE.get()
-        if path is None:
-            return
-        new = f"{path}.waits.{os.getpid()}"
-        with contextlib.suppress(OSError):  # no room on the disk: the log has it
-            with open(new, "w") as file:
-                json.dump([asdict(wait) for wait in self._waits.values()], file)
-            os.replace(new, waits_file(path))
+        files = ProcessFiles.own()
+        if files is not None:  # where the disk has no room, the log has it
+            whole.replace(files.waits, {"waits": [asdict(wait) for wait in self._waits.values()]})
 
 
 _notes = _Notes()
@@ -60,22 +54,16 @@ def note_wait(waiter: object, what: str, workers: tuple[int, ...], waited_s: flo
 
 
 def forget_wait(waiter: object) -> None:
-    """Let fleetrun know that it waits no more."""
+    """Let fleetrun know that somebody in this process waits no more."""
     _notes.drop(id(waiter))
 
 
-def waits_file(notes: str | os.PathLike[str]) -> str:
-    """Where the process whose FLEET_NOTE_FILE is `notes` says what it waits for."""
-    return f"{os.fspath(notes)}.waits"
-
-
-def read_waits(path: str) -> list[WaitNote]:
+def read_waits(path: Path) -> list[WaitNote]:
     """What a process waits for; nothing if it never waited long, or its file cannot be read."""
     try:
-        with open(path) as file:
-            found = json.load(file)
+        found = (whole.read(path) or {"waits": ()})["waits"]
         return [
             WaitNote(one["what"], tuple(one["workers"]), float(one["since"]), float(one["noted_at"])) for one in found
         ]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return []

@@ -1,7 +1,6 @@
 """What a person sees of a running job: progress, log lines, and the exception that ended it."""
 
-from fleet.jobfiles.ending import note_the_end
 from fleet.observe.bar import progress
 from fleet.observe.metrics.reports import report
 
-__all__ = ["note_the_end", "progress", "report"]
+__all__ = ["progress", "report"]

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import FleetError
-from fleet.jobfiles.ending import unstopped_text
+from fleet.jobfiles.joining import unstopped_text
 from fleet.observe.waiting import Awaited, workers_text
 from fleet.ps.calls import Voice
 from fleet.ps.patience import longest_wait_s

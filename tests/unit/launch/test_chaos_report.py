@@ -11,9 +11,9 @@ import pytest
 
 from fleet.jobfiles import chaos_notes
 from fleet.jobfiles.chaos_spec import Chaos
+from fleet.jobfiles.process_files import ProcessFiles
 from fleet.launch.arguments.options import Options
 from fleet.launch.chaos.agent import Agent, Blow, Life, with_chaos
-from fleet.launch.chaos.findings import notes_of
 from fleet.launch.chaos.report import find, tell
 from fleet.launch.chaos.table import text_of
 from fleet.launch.meet.job_token import own_token
@@ -46,7 +46,7 @@ class Told:
     def by(self, name: str, pid: int, at_s: float) -> None:
         """What is noted next, is noted by this process then."""
         process = next(one for one in self.plan.processes if one.name == name)
-        self._patch.setenv("FLEET_NOTE_FILE", notes_of(process).events.replace(".chaos", ".note"))
+        self._patch.setenv("FLEET_NOTE_FILE", str(ProcessFiles.beside(process.log_path).note))
         self._patch.setattr("fleet.jobfiles.chaos_notes.time.time", lambda: BEGAN + at_s)
         self._patch.setattr("fleet.jobfiles.chaos_notes.os.getpid", lambda: pid)
 

@@ -13,6 +13,7 @@ import pytest
 
 from fleet.errors import UsageError
 from fleet.jobfiles import figures as files
+from fleet.jobfiles import whole
 from fleet.launch.arguments.optional_value import with_optional_value
 from fleet.launch.arguments.options import Options
 from fleet.launch.cli import _parse, run
@@ -106,7 +107,7 @@ def test_the_page_names_no_file_that_is_not_a_log_of_the_job(tmp_path: Path) -> 
     (tmp_path / files.FOLDER).mkdir()
     about = {"name": "worker 0", "role": "worker", "index": 0, "pid": 1, "log": "workerlog.0", "state": "ended"}
     job = {"time": 1.0, "began": 0.0, "ended": 1.0, "code": 0, "processes": [about]}
-    files.replace(tmp_path / files.FOLDER / "fleetrun.0.json", job)
+    whole.replace(tmp_path / files.FOLDER / "fleetrun.0.json", job)
     (tmp_path / "workerlog.0").write_text("one\ntwo\n")
     (tmp_path / "secret").write_text("s")
     routes = page_routes(tmp_path)
@@ -173,9 +174,9 @@ def test_top_shows_who_waits_and_who_is_gone(tmp_path: Path, capsys: pytest.Capt
     processes[1]["waits"] = [wait]
     job = {"time": 9.0, "began": 1.0, "ended": 9.0, "code": 137, "script": "train.py", "num_servers": 1}
     job |= {"num_workers": 2, "processes": processes}
-    files.replace(tmp_path / files.FOLDER / "fleetrun.0.json", job)
+    whole.replace(tmp_path / files.FOLDER / "fleetrun.0.json", job)
     steps = Sample("fleet_worker_steps_total", 1234).to_json()
-    files.replace(tmp_path / files.FOLDER / "workerlog.0.1.json", {"time": 8.0, "samples": [steps]})
+    whole.replace(tmp_path / files.FOLDER / "workerlog.0.1.json", {"time": 8.0, "samples": [steps]})
     files.append(tmp_path / files.FOLDER / "workerlog.0.events.jsonl", {"time": 2.0, "text": "step 5, 1 MB"})
     assert run(["top", str(tmp_path)]) == 0
     told = capsys.readouterr().out

@@ -18,10 +18,11 @@ import torch
 from fleet.collective.reduced import EVERY_S, FIRST, DdpTimes, Reduced
 from fleet.errors import UsageError, UsageTypeError
 from fleet.jobfiles import figures as files
+from fleet.jobfiles import whole
 from fleet.observe.metrics.catalogue import FIGURES
 from fleet.observe.metrics.picture import flat, observed, quantile, read_events, read_history, read_picture
 from fleet.observe.metrics.prometheus import exposition
-from fleet.observe.metrics.registry import Histogram, Registry, Sample, Spread
+from fleet.observe.metrics.registry import Histogram, Registry, Sample, Spread, samples_of
 from fleet.observe.metrics.reports import MOST_NAMES, Reports
 from fleet.observe.metrics.steps import Steps
 from fleet.observe.metrics.where import place_of
@@ -43,7 +44,7 @@ def machine(folder: Path, *processes: dict[str, Any], **more: Any) -> Path:
     (folder / files.FOLDER).mkdir(exist_ok=True)
     about: dict[str, Any] = {"time": time.time(), "began": time.time() - 5, "ended": None, "code": None}
     about |= {"script": "train.py", "num_servers": 1, "num_workers": 1, "processes": list(processes), **more}
-    assert files.replace(folder / files.FOLDER / "fleetrun.0.json", about)
+    assert whole.replace(folder / files.FOLDER / "fleetrun.0.json", about)
     return folder
 
 
@@ -66,7 +67,7 @@ def process(name: str, **more: Any) -> dict[str, Any]:
 
 def write_figures(folder: Path, log: str, *samples: Sample) -> None:
     path = files.figures_file(folder / files.FOLDER, log, 7)
-    assert files.replace(path, {"time": time.time(), "samples": [one.to_json() for one in samples]})
+    assert whole.replace(path, {"time": time.time(), "samples": [one.to_json() for one in samples]})
 
 
 def test_names_are_as_prometheus_wants_them_and_the_page_lists_them() -> None:
@@ -105,7 +106,7 @@ def test_a_sample_comes_back_from_a_file_as_it_was() -> None:
 def test_a_sample_of_another_form_is_left_out(form: Any) -> None:
     with pytest.raises(ValueError):
         Sample.from_json(form)
-    assert files.samples_of({"samples": [form, ["fleet_server_version", {}, 2]]}) == [Sample("fleet_server_version", 2)]
+    assert samples_of({"samples": [form, ["fleet_server_version", {}, 2]]}) == [Sample("fleet_server_version", 2)]
 
 
 def test_a_histogram_counts_a_value_at_the_first_bound_that_is_not_below_it() -> None:
@@ -199,14 +200,14 @@ def test_a_process_writes_its_figures_and_a_source_that_fails_costs_only_its_own
     writer = Writer(tmp_path / "workerlog.0", registry, every_s=60)
     writer.stop()
     (path,) = tmp_path.iterdir()
-    written = files.read(path)
+    written = whole.read(path)
     assert written is not None
-    assert files.samples_of(written) == [Sample("fleet_server_version", 3)]
+    assert samples_of(written) == [Sample("fleet_server_version", 3)]
 
 
 def test_a_folder_that_is_gone_is_only_a_lost_figure(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
-    assert not files.replace(gone / "x.json", {})
+    assert not whole.replace(gone / "x.json", {})
     assert not files.append(gone / "x.jsonl", {})
     writer = Writer(gone / "workerlog.0", Registry(), every_s=0.001)
     writer.stop()

@@ -11,8 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from fleet.jobfiles import ending
-from fleet.jobfiles.wait_notes import WaitNote, read_waits, waits_file
+from fleet.jobfiles import joining
+from fleet.jobfiles.process_files import ProcessFiles
+from fleet.jobfiles.wait_notes import WaitNote, read_waits
 from fleet.launch.planning.plan import ProcessPlan
 from fleet.launch.processes.child import Child
 from fleet.launch.run import waits
@@ -74,19 +75,19 @@ def test_the_user_s_word_and_the_call_are_in_it(
 def test_fleetrun_reads_what_a_process_waits_for_as_long_as_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notes = str(tmp_path / "workerlog.0.note")
-    monkeypatch.setenv("FLEET_NOTE_FILE", notes)
-    assert read_waits(waits_file(notes)) == []
+    files = ProcessFiles(tmp_path / "workerlog.0.note")
+    monkeypatch.setenv("FLEET_NOTE_FILE", str(files.note))
+    assert read_waits(files.waits) == []
     with LongWait("worker 0") as wait, LongWait("worker 0") as other:
         wait.tell(GRADIENTS)
         other.tell(Awaited("server 10.0.0.1:6170 to answer Push"))
-        first, second = read_waits(waits_file(notes))
+        first, second = read_waits(files.waits)
     assert (first.what, first.workers) == (GRADIENTS.what, (1,))
     assert (second.what, second.workers) == ("server 10.0.0.1:6170 to answer Push", ())
     assert first.since <= first.noted_at <= time.time()
-    assert read_waits(waits_file(notes)) == []
-    Path(waits_file(notes)).write_text('[{"what": 3')
-    assert read_waits(waits_file(notes)) == []
+    assert read_waits(files.waits) == []
+    files.waits.write_text('{"waits": [{"what": 3')
+    assert read_waits(files.waits) == []
 
 
 def test_a_block_that_cannot_be_woken_is_spoken_for(
@@ -171,12 +172,12 @@ def test_a_worker_owes_its_servers_a_word_from_joining_to_stopping(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FLEET_NOTE_FILE", raising=False)
-    assert not ending.note_joined()
-    ending.note_stopped()
+    assert not joining.note_joined()
+    joining.note_stopped()
     monkeypatch.setenv("FLEET_NOTE_FILE", str(tmp_path / "note"))
-    assert ending.note_joined()
-    assert ending.note_joined()
+    assert joining.note_joined()
+    assert joining.note_joined()
     assert [path.name for path in tmp_path.iterdir()] == ["note.unstopped"]
-    ending.note_stopped()
-    ending.note_stopped()
+    joining.note_stopped()
+    joining.note_stopped()
     assert not list(tmp_path.iterdir())

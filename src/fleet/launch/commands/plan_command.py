@@ -19,6 +19,7 @@ import click
 
 from fleet import env
 from fleet.errors import DeadlineError, UsageError
+from fleet.jobfiles import whole
 from fleet.launch.arguments.misplaced import refuse_misplaced
 from fleet.launch.arguments.numbers import Whole
 from fleet.launch.arguments.options import Options
@@ -181,10 +182,9 @@ def _look(asked: Asked) -> dict[str, Any]:
         resources.callback(guards.sweep, job_id)
         resources.callback(child.reap)
         code = _wait(child, asked)
-        if told.exists():
-            found: dict[str, Any] = json.loads(told.read_text())
-            if "workload" in found:
-                return found
+        found = whole.read(told)
+        if found is not None and "workload" in found:
+            return found
     raise UsageError(_why_not(asked.options.script, code))
 
 

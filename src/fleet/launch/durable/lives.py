@@ -20,7 +20,6 @@ from fleet import env
 from fleet.launch.durable.folder import has_journal
 from fleet.launch.processes.child import Child
 from fleet.launch.run.report import signal_name
-from fleet.launch.run.unserved import LISTENS
 from fleet.observe.stall.words import EXIT_CODE as STALLED
 
 WINDOW_S = 600.0
@@ -125,8 +124,9 @@ class Lives:
     def look(self) -> float:
         """See who is back; returns in how many seconds to look again at the latest."""
         for child, this in list(self._away.items()):
-            if child.status == 0 or _is_back(child):
-                this.back_at = time.time()
+            back_at = time.time() if child.status == 0 else child.back_at
+            if back_at is not None:
+                this.back_at = back_at
                 del self._away[child]
         next_due = min(self._due.values(), default=math.inf) - time.monotonic()
         is_soon = any(time.time() - child.started_at < SOON_S for child in self._away)
@@ -219,15 +219,3 @@ def _times(took: list[float | None]) -> str:
         text = "back after " + " and ".join(f"{seconds:.1f} s" for seconds in known)
     missing = len(took) - len(known)
     return f"{text} ({missing} time{'s' if missing > 1 else ''} not back)" if missing else text
-
-
-def _is_back(child: Child) -> bool:
-    """Whether a server listens, or a worker has joined its servers."""
-    if child.plan.role == "worker":
-        return child.is_unstopped
-    try:
-        with child.plan.log_path.open("rb") as log:
-            log.seek(child.log_from)
-            return any(LISTENS in line for line in log)
-    except OSError:
-        return False

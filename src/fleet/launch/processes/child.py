@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from fleet import env
-from fleet.jobfiles.ending import unstopped_file
-from fleet.jobfiles.wait_notes import WaitNote, read_waits, waits_file
+from fleet.jobfiles.end_notes import EndNote, read_end
+from fleet.jobfiles.joining import joined_since
+from fleet.jobfiles.process_files import ProcessFiles
+from fleet.jobfiles.serving import serving_since
+from fleet.jobfiles.wait_notes import WaitNote, read_waits
 from fleet.launch.planning.plan import ProcessPlan
 
 _PR_SET_PDEATHSIG = 1
@@ -51,7 +52,8 @@ class Child:
         self.status: int | None = None
         """Return code as subprocess gives it (-n for signal n); None while it runs."""
         self.was_told_to_stop = False
-        notes = plan.log_path.with_name(plan.log_path.name + ".note").absolute()
+        self._files = ProcessFiles.beside(plan.log_path)
+        self._files.remove()  # of another job, whose launcher was killed
         self._waiter: threading.Thread | None = None
         self._is_reaped = False
         environ = env.without_roles(env.inherited()) | plan.variables
@@ -60,7 +62,7 @@ class Child:
             env.FLEET_JOB_TOKEN.name: token,
             env.FLEET_RESTART.name: str(restart),
             env.FLEET_LIFE.name: str(life),
-            env.FLEET_NOTE_FILE.name: str(notes),
+            env.FLEET_NOTE_FILE.name: self.notes,
             "PYTHONUNBUFFERED": "1",
         }
         if terminal_width is not None:
@@ -83,8 +85,6 @@ class Child:
             preexec_fn=die_with_launcher,
         )
         self.pid = self._process.pid
-        self._notes = notes
-        self._note = notes.with_name(f"{notes.name}.{self.pid}")
 
     def when_it_exits(self, tell: Callable[[Child], None]) -> None:
         """Call `tell(self)` from a thread once the process has exited.
@@ -115,41 +115,43 @@ class Child:
     @property
     def noted_at(self) -> float | None:
         """When it raised or began to exit, if it told."""
-        try:
-            return float(self._noted()["time"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        noted = self._end_note()
+        return None if noted is None else noted.time
 
     @property
     def was_refused(self) -> bool:
         """Whether a worker has ended with an error of usage, or over a state that does not fit, before it began."""
-        try:
-            return bool(self._noted()["is_refusal"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return False
+        noted = self._end_note()
+        return noted is not None and noted.is_refusal
 
-    def _noted(self) -> dict[str, Any]:
-        noted: dict[str, Any] = json.loads(self._note.read_text())
-        return noted
+    def _end_note(self) -> EndNote | None:
+        return read_end(self._files.end(self.pid))
 
     @property
     def notes(self) -> str:
         """Its FLEET_NOTE_FILE, which its own children inherit."""
-        return str(self._notes)
+        return str(self._files.note)
 
     def waits(self) -> list[WaitNote]:
         """What it has waited for a long time for, and still does."""
-        return read_waits(waits_file(self._notes))
+        return read_waits(self._files.waits)
 
     @property
     def is_unstopped(self) -> bool:
         """Whether it has joined its servers and not called `fleet.stop_worker()`."""
-        return os.path.exists(unstopped_file(self._notes))
+        return joined_since(self._files.unstopped) is not None
+
+    @property
+    def back_at(self) -> float | None:
+        """When a server began to serve, or a worker had joined its servers; None before, and after it has left them."""
+        if self.plan.role == "server":
+            return serving_since(self._files.serving)
+        return joined_since(self._files.unstopped)
 
     @property
     def is_leaving(self) -> bool:
         """Whether it has begun to end, or has ended without our thread having come to say so."""
-        return self.is_running and (self._note.exists() or self._has_exited())
+        return self.is_running and (self._files.end(self.pid).exists() or self._has_exited())
 
     def _has_exited(self) -> bool:
         try:
@@ -166,7 +168,7 @@ class Child:
             os.killpg(self.pid, number)
 
     def reap(self) -> None:
-        """End what is left of its group, release its process id, remove its note."""
+        """End what is left of its group, release its process id, remove its notes."""
         if self._is_reaped:
             return
         self._is_reaped = True
@@ -175,6 +177,4 @@ class Child:
         self._process.wait()
         if self._waiter is not None:
             self._waiter.join()
-        for note in self._notes.parent.glob(f"{self._notes.name}.*"):  # also those of its own children
-            with contextlib.suppress(OSError):
-                note.unlink()
+        self._files.remove()

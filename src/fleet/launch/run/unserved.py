@@ -6,13 +6,10 @@ from collections.abc import Iterable
 
 from fleet.launch.processes.child import Child
 
-LISTENS = b"Server listening on "
-"""What every server of Fleet prints when it is ready, whoever started it."""
 
-
-def complaint(children: Iterable[tuple[Child, int]]) -> str | None:
-    """One line about servers that ended well without having served; with each child, where its log began."""
-    names = [child.plan.name for child, log_from in children if _ran_alone(child, log_from)]
+def complaint(children: Iterable[Child]) -> str | None:
+    """One line about servers that ended well without having served; None if there are none."""
+    names = [child.plan.name for child in children if _ran_alone(child)]
     if not names:
         return None
     return (
@@ -22,10 +19,8 @@ def complaint(children: Iterable[tuple[Child, int]]) -> str | None:
     )
 
 
-def _ran_alone(child: Child, log_from: int) -> bool:
+def _ran_alone(child: Child) -> bool:
     """Whether it is a server that ended well by itself, without serving or `fleet.init()`, which would note the end."""
     if child.plan.role != "server" or child.status != 0 or child.was_told_to_stop or child.noted_at is not None:
         return False
-    with child.plan.log_path.open("rb") as log:
-        log.seek(log_from)
-        return not any(LISTENS in line for line in log)
+    return child.back_at is None

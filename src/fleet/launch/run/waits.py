@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleet.jobfiles.ending import unstopped_text
+from fleet.jobfiles.joining import unstopped_text
 from fleet.jobfiles.wait_notes import WaitNote
 from fleet.launch.planning.plan import ProcessPlan
 from fleet.launch.processes.child import Child

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from queue import Empty
 
 from fleet.errors import UsageError
-from fleet.jobfiles.ending import unstopped_text
+from fleet.jobfiles.joining import unstopped_text
 from fleet.launch.chaos.agent import Agent, Calm
 from fleet.launch.durable import finished, lives
 from fleet.launch.durable.folder import recovery_s
@@ -88,7 +88,6 @@ class Attempt:
         self._locks = locks
         """Of what each process of a durable job keeps."""
         self.lives = Lives(plan.max_lives)
-        self._logs_from = [os.fstat(file).st_size for file in logs]  # logs of an earlier attempt are continued
         self._job_id = job_id
         self._guard = watchman
         self._chaos = chaos or Calm()
@@ -110,7 +109,7 @@ class Attempt:
     def run(self) -> RoundOutcome:
         """Start everything, wait for the end, leave nothing."""
         followed = self._plan.followed
-        shown_from = self._logs_from[self._plan.processes.index(followed)]
+        shown_from = os.fstat(self._logs[self._plan.processes.index(followed)]).st_size  # an earlier attempt's is above
         try:
             self._start()
             follower = Follower(followed.log_path, STDOUT, shown_from, lambda: self._was_signalled)
@@ -241,7 +240,6 @@ class Attempt:
             first = len(self._children)
             self._plan = replace(self._plan, processes=(*self._plan.processes, *(one.plan for one in made)))
             self._logs += [one.log_file for one in made]
-            self._logs_from += [0] * len(made)
             assert self._locks is not None
             self._locks += [one.lock for one in made]
             try:
@@ -260,7 +258,7 @@ class Attempt:
         """Forget the processes of a layout that could not be started."""
         number = len(self._children)
         self._plan = replace(self._plan, processes=self._plan.processes[:number])
-        for listed in (self._logs, self._logs_from, self._locks or []):
+        for listed in (self._logs, self._locks or []):
             del listed[number:]
 
     def _not_orphans(self) -> set[int]:
@@ -285,7 +283,7 @@ class Attempt:
         self._chaos.stop()
         if not self.lives.is_durable and any(child.has_failed for child in self._children):
             return self._fail()
-        if complaint := unserved.complaint(zip(self._children, self._logs_from, strict=True)):
+        if complaint := unserved.complaint(self._children):
             log.warning(complaint)
         for complaint in self._unstopped():
             log.warning(complaint)

@@ -18,9 +18,10 @@ from typing import Any
 from fleet import env
 from fleet.errors import UsageError
 from fleet.jobfiles import figures as files
+from fleet.jobfiles import whole
 from fleet.launch.arguments.options import Options
 from fleet.launch.processes.child import Child
-from fleet.observe.metrics.registry import Sample, Spread
+from fleet.observe.metrics.registry import Sample, Spread, samples_of
 
 log = logging.getLogger("fleetrun")
 
@@ -47,13 +48,13 @@ class Board:
     def look(self, children: Sequence[Child]) -> None:
         """Write what is new of these processes."""
         for child in children:
-            figures = files.read(files.figures_file(self._figures, child.plan.log_path.name, child.pid))
+            figures = whole.read(files.figures_file(self._figures, child.plan.log_path.name, child.pid))
             if figures is None:
                 continue
             try:
                 if child.pid not in self._runs:
                     self._runs[child.pid] = _Run(self._folder / f"{child.plan.role}.{child.plan.index}", child.pid)
-                self._runs[child.pid].add(float(figures.get("time", 0.0)), files.samples_of(figures))
+                self._runs[child.pid].add(float(figures.get("time", 0.0)), samples_of(figures))
             except OSError as error:  # a full disk: the job goes on without curves
                 if not self._has_told:
                     self._has_told = True

@@ -17,13 +17,14 @@ import psutil
 
 from fleet import env
 from fleet.jobfiles import figures as files
+from fleet.jobfiles import whole
 from fleet.launch.arguments.options import Options
 from fleet.launch.durable.lives import Return
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
 from fleet.launch.run.report import how_it_ended
 from fleet.observe.metrics.picture import kept
-from fleet.observe.metrics.registry import Sample
+from fleet.observe.metrics.registry import Sample, samples_of
 
 EVERY_S = 1.0
 LOOK_S = 0.2
@@ -162,11 +163,11 @@ class Recorder:
                 _log.debug("%r could not look", onlooker, exc_info=True)
 
     def _put(self, processes: Sequence[dict[str, Any]]) -> None:
-        files.replace(self._path("json"), {**self._machine, "time": time.time(), "processes": processes})
+        whole.replace(self._path("json"), {**self._machine, "time": time.time(), "processes": processes})
 
     def _kept(self, child: Child, about: dict[str, Any]) -> dict[str, float]:
-        figures = files.read(files.figures_file(self._folder, child.plan.log_path.name, child.pid))
-        samples = [] if figures is None else files.samples_of(figures)
+        figures = whole.read(files.figures_file(self._folder, child.plan.log_path.name, child.pid))
+        samples = [] if figures is None else samples_of(figures)
         if about["rss"] is not None:
             samples.append(Sample("fleet_process_resident_memory_bytes", about["rss"]))
             samples.append(Sample("fleet_process_cpu_seconds_total", about["cpu"]))

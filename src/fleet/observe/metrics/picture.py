@@ -14,8 +14,9 @@ from typing import Any
 
 from fleet.errors import UsageError
 from fleet.jobfiles import figures as files
+from fleet.jobfiles import whole
 from fleet.observe.metrics.catalogue import FIGURES
-from fleet.observe.metrics.registry import Sample, Spread
+from fleet.observe.metrics.registry import Sample, Spread, samples_of
 
 GONE_S = 6.0
 """How old the word of a launcher may be that has not said how its job ended: then it is gone."""
@@ -91,7 +92,7 @@ def read_picture(log_dir: Path) -> Picture:
 
 def _machine(folder: Path, path: Path, now: float) -> tuple[dict[str, Any], list[Seen], list[str]]:
     """What one launcher has written, its processes, and what is wrong with their files; any error if it is damaged."""
-    machine = files.read(path)
+    machine = whole.read(path)
     if machine is None:
         raise ValueError(path)
     age_s = now - float(machine["time"])
@@ -106,10 +107,10 @@ def _seen(folder: Path, about: dict[str, Any], *, is_over: bool) -> tuple[Seen, 
     if is_over and state in ("running", "waiting"):
         state = "gone"
     path = files.figures_file(folder, str(about.get("log", "")), int(about.get("pid", 0)))
-    figures, problem = files.read(path), ""
+    figures, problem = whole.read(path), ""
     if figures is None and path.exists():
         problem = f"{path.name} is damaged or half-written"
-    samples = [] if figures is None else files.samples_of(figures)
+    samples = [] if figures is None else samples_of(figures)
     samples += [
         Sample("fleet_process_resident_memory_bytes", float(about.get("rss") or 0)),
         Sample("fleet_process_cpu_seconds_total", float(about.get("cpu") or 0)),

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from fleet.jobfiles import figures as files
+from fleet.jobfiles import whole
 from fleet.observe.metrics import device
 from fleet.observe.metrics.registry import Registry, registry
 from fleet.observe.metrics.reports import reports
@@ -36,7 +37,7 @@ class Writer:
         written = {"form": files.FORM, "time": time.time(), "pid": self.pid, "samples": samples}
         if steps.idle_s > notice_s() and (where := where_it_trains()):
             written["where"] = where
-        files.replace(self._path, written)
+        whole.replace(self._path, written)
 
 
 _writers: list[Writer] = []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fleet.jobfiles import figures as files
+from fleet.jobfiles import whole
 from fleet.observe.tracing.trace_files import FORM, own_files
 
 
@@ -124,6 +125,6 @@ def _endpoints(log_dir: Path) -> dict[str, str]:
     """Where servers are, by their names, as the launchers say."""
     found = {}
     for path in sorted((log_dir / files.FOLDER).glob("fleetrun.*.json")):
-        for one in (files.read(path) or {}).get("processes", ()):
+        for one in (whole.read(path) or {}).get("processes", ()):
             found[str(one.get("name"))] = str(one.get("endpoint"))
     return found

@@ -46,7 +46,7 @@ WITHOUT_TORCH = {
     *("api", "cores", "__init__"),
 }
 ONLY_READER_OF_THE_ENVIRONMENT = "env"
-NAME_WHAT_IS_ABOVE = {"launch/planning/plan.py"}  # it starts that as another process
+NAME_WHAT_IS_ABOVE = {"launch/planning/script.py"}  # it starts that as another process
 
 
 def part_of(path: Path) -> str:

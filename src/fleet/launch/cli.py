@@ -322,7 +322,7 @@ def _complain(message: str, code: int = 2) -> int:
 def _launch(options: Options) -> int:
     # Imported here so that --help and mistakes in single arguments answer at once.
     from fleet.launch import banner
-    from fleet.launch.planning.plan import refuse_mistakes
+    from fleet.launch.planning.mistakes import refuse_mistakes
     from fleet.launch.processes.guard import Guard, new_job_id
 
     refuse_mistakes(options)
@@ -331,7 +331,7 @@ def _launch(options: Options) -> int:
     _set_up_logging(logging.WARNING if options.quiet else logging.INFO)
     if options.dry_run:
         return _show_plan(options)
-    from fleet.launch.job import Job
+    from fleet.launch.rounds.job import Job
 
     job_id = new_job_id()
     with ExitStack() as resources:
@@ -343,13 +343,13 @@ def _launch(options: Options) -> int:
 
 def _show_plan(options: Options) -> int:
     from fleet.launch import banner
-    from fleet.launch.job import announce
     from fleet.launch.meet.job_token import own_token
     from fleet.launch.meet.team import Team
-    from fleet.launch.planning.plan import make_plan
+    from fleet.launch.rounds.job import announce
+    from fleet.launch.rounds.prepare import prepare
 
     with ExitStack() as holds:
-        plan = make_plan(options, Team(own_token(), 0), holds)
+        plan = prepare(options, Team(own_token(), 0), holds).plan
     announce(options, plan)
     say(f"{banner.variable_table(plan.processes[0].variables)}\n{banner.dry_run_table(plan)}", sys.stdout)
     return 0

@@ -13,7 +13,8 @@ from fleet.launch.arguments.options import Options
 from fleet.launch.meet.job_token import own_token
 from fleet.launch.meet.team import Team
 from fleet.launch.planning import devices
-from fleet.launch.planning.plan import make_plan, sharing_note
+from fleet.launch.planning.plan import sharing_note
+from fleet.launch.rounds.prepare import prepare
 from support.jobs import fleetrun, script
 
 pytestmark = pytest.mark.timeout(300)
@@ -84,7 +85,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("two_gpus")
 def test_servers_share_the_gpus_in_turn(tmp_path: Path) -> None:
     with ExitStack() as holds:
-        plan = make_plan(options(tmp_path, server_device="cuda"), alone(), holds)
+        plan = prepare(options(tmp_path, server_device="cuda"), alone(), holds).plan
     *servers, worker = plan.processes
     assert [server.variables["FLEET_DEVICE"] for server in servers] == ["cuda"] * 3
     assert [server.variables["CUDA_VISIBLE_DEVICES"] for server in servers] == ["0", "1", "0"]
@@ -98,7 +99,7 @@ def test_servers_share_the_gpus_in_turn(tmp_path: Path) -> None:
 def test_servers_use_no_gpu_that_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     with ExitStack() as holds:
-        plan = make_plan(options(tmp_path, server_device="cuda", device="cuda"), alone(), holds)
+        plan = prepare(options(tmp_path, server_device="cuda", device="cuda"), alone(), holds).plan
     assert {process.variables["CUDA_VISIBLE_DEVICES"] for process in plan.processes} == {"1"}
     assert {process.variables["FLEET_DEVICE"] for process in plan.processes} == {"cuda"}
 
@@ -107,7 +108,7 @@ def test_servers_use_no_gpu_that_is_hidden(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("device", [None, "cpu"])
 def test_servers_stay_on_the_cpu_unless_asked(tmp_path: Path, device: str | None) -> None:
     with ExitStack() as holds:
-        plan = make_plan(options(tmp_path, server_device=device, device="cuda"), alone(), holds)
+        plan = prepare(options(tmp_path, server_device=device, device="cuda"), alone(), holds).plan
     *servers, worker = plan.processes
     assert {server.variables["FLEET_DEVICE"] for server in servers} == {"cpu"}
     assert not any("CUDA_VISIBLE_DEVICES" in server.variables for server in servers)
@@ -129,10 +130,10 @@ def test_only_a_machine_that_starts_such_processes_needs_a_gpu_for_them(
     lists = {"servers": servers, "workers": workers, "dry_run": True}
     other = "device" if asks == "server_device" else "server_device"
     with ExitStack() as holds:
-        plan = make_plan(Options(train, **lists, **{asks: "cuda"}), alone(), holds)  # type: ignore[arg-type]
+        plan = prepare(Options(train, **lists, **{asks: "cuda"}), alone(), holds).plan  # type: ignore[arg-type]
     assert [(process.name, process.variables["FLEET_DEVICE"]) for process in plan.processes] == [(starts, "cpu")]
     with ExitStack() as holds, pytest.raises(UsageError, match=f"--{other} cuda: this machine has no GPU"):
-        make_plan(Options(train, **lists, **{other: "cuda"}), alone(), holds)  # type: ignore[arg-type]
+        prepare(Options(train, **lists, **{other: "cuda"}), alone(), holds)  # type: ignore[arg-type]
 
 
 def test_the_environment_of_a_server_on_the_cpu(tmp_path: Path) -> None:

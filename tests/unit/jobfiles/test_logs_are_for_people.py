@@ -13,7 +13,8 @@ READERS = {"open", "read_text", "read_bytes", "readlines"}
 SHOWN = {
     "launch/processes/logs.py": "tail and end_line themselves",
     "launch/run/report.py": "the last lines in the report of a failed job",
-    "launch/run/watch.py": "the followed log on the terminal; the end of a line that a dead process has begun",
+    "launch/run/crew.py": "a line that a dead process has begun is ended, so that the next life begins its own",
+    "launch/run/watch.py": "the followed log on the terminal",
     "launch/watching/routes.py": "the last lines on the page",
 }
 """Who may have a log read, and what of it people are shown."""

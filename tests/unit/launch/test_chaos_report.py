@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,21 @@ from fleet.launch.arguments.options import Options
 from fleet.launch.chaos.agent import Agent, Blow, Life, with_chaos
 from fleet.launch.chaos.report import find, tell
 from fleet.launch.chaos.table import text_of
-from fleet.launch.meet.job_token import own_token
-from fleet.launch.meet.team import Team
-from fleet.launch.planning.plan import LaunchPlan, make_plan
+from fleet.launch.planning.layout import JobLayout
+from fleet.launch.planning.machine import Machine
+from fleet.launch.planning.make import make_plan
+from fleet.launch.planning.plan import LaunchPlan
+from fleet.net import Endpoint
 
 BEGAN = 1_000_000.0
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> LaunchPlan:
-    script = tmp_path / "train.py"
-    script.touch()
     (tmp_path / "log").mkdir()
-    options = Options(str(script), server_num=2, worker_num=2, log_dir=str(tmp_path / "log"))
-    with ExitStack() as holds:
-        return make_plan(options, Team(own_token(), 0), holds)
+    ports = tuple(Endpoint("127.0.0.1", port) for port in range(6170, 6174))
+    options = Options("train.py", server_num=2, worker_num=2, log_dir=str(tmp_path / "log"))
+    return make_plan(options, Machine(), JobLayout(ports[:2], ports[2:], (0, 1), (0, 1), None), {})
 
 
 class Told:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
-from fleet.launch.meet.job_token import own_token
-from fleet.launch.meet.team import Team
 from fleet.launch.planning.devices import assign_gpus, num_local_workers, visible_gpus
-from fleet.launch.planning.plan import make_plan
+from fleet.launch.planning.layout import JobLayout
+from fleet.launch.planning.machine import Machine
+from fleet.launch.planning.make import make_plan
+from fleet.net import Endpoint
 
 
 @pytest.mark.parametrize(
@@ -55,12 +54,10 @@ def test_workers_on_the_cpu() -> None:
     assert num_local_workers(Options("train.py", gpus=(0, 1)), None) == 2
 
 
-def test_gpus_of_a_job_on_the_cpu_are_numbers_that_scripts_find(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.touch()
-    with ExitStack() as holds:
-        options = Options(str(script), device="cpu", gpus=(0, 1), log_dir=str(tmp_path))
-        plan = make_plan(options, Team(own_token(), 0), holds)
+def test_gpus_of_a_job_on_the_cpu_are_numbers_that_scripts_find() -> None:
+    workers = tuple(Endpoint("127.0.0.1", port) for port in (6070, 6071))
+    layout = JobLayout((), workers, (), (0, 1), Endpoint("127.0.0.1", 6072))
+    plan = make_plan(Options("train.py", device="cpu", gpus=(0, 1)), Machine(), layout, {})
     assert [one.variables["FLAGS_selected_gpus"] for one in plan.processes] == ["0", "1"]
     assert {one.variables["FLEET_DEVICE"] for one in plan.processes} == {"cpu"}
 

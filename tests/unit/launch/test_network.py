@@ -9,10 +9,9 @@ import pytest
 from fleet import net
 from fleet.errors import EndpointError, UsageError
 from fleet.launch.arguments.options import Nodes, Options
-from fleet.launch.meet.job_token import own_token
-from fleet.launch.meet.team import Team
 from fleet.launch.planning import network
-from fleet.launch.planning.layout import Layout, refuse_unreachable
+from fleet.launch.planning.layout import JobLayout
+from fleet.launch.planning.needs import refuse_unreachable
 from fleet.launch.planning.network import check_given, matching, network_variables, refuse_unusable
 from fleet.net import Endpoint
 
@@ -65,11 +64,10 @@ def test_what_the_user_set_must_be_usable_on_several_machines(
     assert "unset it and fleetrun chooses" in str(caught.value)
 
 
-def layout(*hosts: str) -> Layout:
-    """That of the machine at the first host."""
-    team = Team(own_token({}), 0)
+def layout(*hosts: str) -> JobLayout:
+    """The layout of a job as the machine at the first host sees it."""
     workers = tuple(Endpoint(host, 6070) for host in hosts)
-    return Layout((), workers, (), (0,), None, 0, len(hosts), team, team.alone())
+    return JobLayout((), workers, (), (0,), None, 0, len(hosts))
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from typing import Any, NoReturn
 import pytest
 
 from fleet.errors import UsageError
-from fleet.launch import job as job_module
 from fleet.launch.arguments.options import Nodes, Options
-from fleet.launch.job import Job
 from fleet.launch.meet.guest import Guest
 from fleet.launch.meet.job_token import own_token
 from fleet.launch.meet.seats import choose, seat
 from fleet.launch.processes.guard import watched
+from fleet.launch.rounds import job as job_module
+from fleet.launch.rounds.job import Job
 
 
 @pytest.mark.parametrize("text", ["1", "2", "1:2", "2:16"])
@@ -68,7 +68,7 @@ def test_a_signal_right_after_the_others_have_begun_is_told_to_them(
         raise AssertionError
 
     monkeypatch.setattr(job, "_team", team)
-    monkeypatch.setattr(job_module, "make_plan", interrupted)
+    monkeypatch.setattr(job_module, "prepare", interrupted)
     with ExitStack() as holds, pytest.raises(SystemExit) as caught:
         job._meet(holds)
     assert caught.value.code == 143

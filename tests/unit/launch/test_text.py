@@ -13,11 +13,11 @@ import pytest
 from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
 from fleet.launch.banner import argument_block, variable_table
+from fleet.launch.processes.endings import how_it_ended
 from fleet.launch.processes.logs import open_log, tail
 from fleet.launch.run import follow
-from fleet.launch.run.follow import Follower
+from fleet.launch.run.follow import LogFollower
 from fleet.launch.run.output import write_within
-from fleet.launch.run.report import how_it_ended
 
 
 def test_the_box_is_the_one_of_the_document() -> None:
@@ -74,7 +74,7 @@ def never() -> bool:
 def test_a_log_is_followed_while_it_grows_and_to_its_end(tmp_path: Path, pipe: tuple[int, int]) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"one\n")
-    follower = Follower(log, pipe[1])
+    follower = LogFollower(log, pipe[1])
     assert read_all(pipe[0], 4) == b"one\n"
     with open(log, "ab") as file:
         file.write(b"two\n")
@@ -92,7 +92,7 @@ def test_a_terminal_that_is_gone_ends_the_following(tmp_path: Path, pipe: tuple[
     log = tmp_path / "log"
     log.write_bytes(b"x" * 100)
     os.close(pipe[0])
-    Follower(log, pipe[1]).finish(None, never)
+    LogFollower(log, pipe[1]).finish(None, never)
 
 
 @pytest.mark.parametrize("how", ["impatient", "signalled"])
@@ -102,7 +102,7 @@ def test_a_terminal_that_takes_nothing_is_not_waited_for_for_ever(
     monkeypatch.setattr(follow, "SIGNALLED_PATIENCE_S", 0.05)
     log = tmp_path / "log"
     log.write_bytes(b"x" * 1_000_000)  # more than a pipe holds
-    follower = Follower(log, pipe[1])
+    follower = LogFollower(log, pipe[1])
     assert not follower.finish(0.05 if how == "impatient" else None, lambda: how == "signalled")
     os.close(pipe[0])  # lets its thread end
 

@@ -52,16 +52,6 @@ class Life:
     started_at: float
 
 
-class Calm:
-    """The agent of a job without chaos."""
-
-    def start(self, children: Callable[[], Sequence[Child]], excuse: Callable[[int], None]) -> None:
-        """Do nothing."""
-
-    def stop(self) -> None:
-        """Go on doing nothing."""
-
-
 @dataclass
 class _Plan:
     """When a strike comes next."""
@@ -107,7 +97,7 @@ class Agent:
         self._thread.start()
 
     def stop(self) -> None:
-        """Strike no more, and let go on whoever is stopped; calling it again changes nothing."""
+        """Strike nobody any more, and let go on whoever is stopped; idempotent."""
         self._end.set()
         if self._thread is not None:
             self._thread.join()

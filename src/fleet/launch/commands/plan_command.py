@@ -26,9 +26,13 @@ from fleet.launch.arguments.options import Options
 from fleet.launch.meet.job_token import own_token
 from fleet.launch.meet.team import Team
 from fleet.launch.planning.devices import count_gpus, visible_gpus
-from fleet.launch.planning.plan import ProcessPlan, make_plan, refuse_mistakes
+from fleet.launch.planning.mistakes import refuse_mistakes
+from fleet.launch.planning.plan import ProcessPlan
 from fleet.launch.processes import guard as guards
-from fleet.launch.processes.child import Child, exit_code
+from fleet.launch.processes.child import Child
+from fleet.launch.processes.endings import exit_code
+from fleet.launch.processes.ready import JobIdentity, ReadyProcess
+from fleet.launch.rounds.prepare import prepare
 from fleet.planner import choose
 from fleet.planner.facts import Machines, Question, Workload
 from fleet.planner.show import WIDTH, show
@@ -56,7 +60,7 @@ class Asked:
     options: Options
     rows: Mapping[str, int]
     changes: Mapping[str, Any]
-    """Of the machines: fields of `Machines` that the user has given."""
+    """Fields of `Machines` that the user has given."""
     timeout_s: float
     as_json: bool
 
@@ -175,9 +179,10 @@ def _look(asked: Asked) -> dict[str, Any]:
         folder = Path(mkdtemp(prefix="fleet-plan-"))
         resources.callback(shutil.rmtree, folder, ignore_errors=True)
         token = own_token()
-        planned = make_plan(replace(asked.options, log_dir=str(folder)), Team(token, 0), resources)
+        planned = prepare(replace(asked.options, log_dir=str(folder)), Team(token, 0), resources).plan
         told = folder / "facts.json"
-        child = Child(_with_folders(planned.processes[0], folder, told), 2, job_id, token.value, 0)
+        ready = ReadyProcess(_with_folders(planned.processes[0], folder, told), log=2)
+        child = Child(ready, JobIdentity(job_id, token.value))
         guard.watch(child.pid)
         resources.callback(guards.sweep, job_id)
         resources.callback(child.reap)

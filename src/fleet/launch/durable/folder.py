@@ -1,4 +1,4 @@
-"""The folder of a durable job: checked, made and locked before anything starts, and what its processes hear of it.
+"""The folder of a durable job: made and locked before anything starts, and what an earlier job has left in it.
 
 Names in it are by role and index (`server-1`, `worker-0`), so machines may each have a folder of their own, or share
 one. A lock belongs to a process of the job, not to the folder, and the process has it too: as long as one of them
@@ -16,36 +16,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from fleet import env
 from fleet.errors import UsageError
 from fleet.jobfiles.kept import clear_finished, is_finished
 from fleet.jobfiles.layouts import Decided, Layouts
 from fleet.launch.arguments.options import Options
-from fleet.launch.processes.logs import check_folder
 
-DEFAULT_RECOVERY_S = 300.0
 _LOCK_TIMEOUT_S = 2.0
 """How long processes of a job whose launcher was killed may take to be gone."""
 _LOOK_S = 0.02
 _SERVER = re.compile(r"server-\d+")
-
-
-def refuse_mistakes(options: Options) -> None:
-    """Raise for what cannot work, without touching anything."""
-    if options.durable is None:
-        if options.journal is not None:
-            raise UsageError(f"--journal {options.journal} goes with --durable DIR, where the journal is kept; add it")
-        return
-    if not options.durable:
-        raise UsageError("--durable needs a folder, such as --durable kept")
-    if not options.is_server_job:
-        raise UsageError(
-            f"--durable {options.durable}: a collective job has no servers that could keep a journal; leave it out "
-            "(or unset FLEET_DURABLE), and use fleet.Checkpoint with --max_restart"
-        )
-    _journal(options)
-    recovery_s()
-    check_folder(Path(options.durable), "--durable")
 
 
 def make_folder(options: Options) -> None:
@@ -56,24 +35,6 @@ def make_folder(options: Options) -> None:
         Path(options.durable).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--durable {options.durable}: cannot be made: {error.strerror}; choose another") from error
-
-
-def variables(options: Options) -> dict[str, str]:
-    """What every process of the job is told; nothing where it is not durable."""
-    if options.durable is None:
-        return {}
-    found = {
-        env.FLEET_DURABLE.name: str(Path(options.durable).absolute()),
-        env.FLEET_JOURNAL.name: _journal(options),
-    }
-    if env.FLEET_RECOVERY_TIMEOUT_S.text() is None:
-        found[env.FLEET_RECOVERY_TIMEOUT_S.name] = f"{DEFAULT_RECOVERY_S:g}"
-    return found
-
-
-def recovery_s() -> float:
-    """How long a process may take to be back."""
-    return env.FLEET_RECOVERY_TIMEOUT_S.get() or DEFAULT_RECOVERY_S
 
 
 def present_layout(options: Options) -> Decided | None:
@@ -191,14 +152,6 @@ def _has_journal(server: Path) -> bool:
     if is_finished(server):
         return False
     return any(any(server.glob(files)) for files in ("journal-*.log", "snapshot-*.snap"))
-
-
-def _journal(options: Options) -> str:
-    is_inside_a_job = env.FLEET_JOB_ID.get() is not None  # whose journal is not this one's
-    given = None if is_inside_a_job else env.FLEET_JOURNAL.get()
-    if options.journal is None and given == "OFF":
-        raise UsageError("FLEET_JOURNAL=off: a durable job has a journal; unset it, or leave out --durable")
-    return (options.journal or given or "os").upper()
 
 
 def _is_ours(file: int, path: Path) -> bool:

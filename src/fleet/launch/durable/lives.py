@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fleet import env
 from fleet.launch.durable.folder import has_journal
 from fleet.launch.processes.child import Child
-from fleet.launch.run.report import signal_name
+from fleet.launch.processes.endings import signal_name
 from fleet.observe.stall.words import EXIT_CODE as STALLED
 
 WINDOW_S = 600.0

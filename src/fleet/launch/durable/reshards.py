@@ -19,9 +19,10 @@ from fleet.errors import FleetError
 from fleet.jobfiles.layouts import Layouts
 from fleet.launch.arguments.options import Options
 from fleet.launch.durable import folder as durable
-from fleet.launch.planning.plan import LaunchPlan, ProcessPlan
+from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
 from fleet.launch.processes.logs import open_log
+from fleet.launch.processes.ready import ReadyProcess
 from fleet.net import Endpoint, Hold
 
 GRACE_S = 5.0
@@ -30,15 +31,6 @@ LINGER_S = 2.0
 """How long servers whose rows have moved go on saying so."""
 
 log = logging.getLogger("fleetrun")
-
-
-class Started:
-    """A process of a new layout, before it has begun: its plan, its log, and the lock of what it keeps."""
-
-    def __init__(self, plan: ProcessPlan, log_file: int, lock: int) -> None:
-        self.plan = plan
-        self.log_file = log_file
-        self.lock = lock
 
 
 class Reshards:
@@ -51,7 +43,7 @@ class Reshards:
         self._holds = holds
         self._layouts = Layouts(Path(options.durable).absolute())
         self._number = max((process.layout for process in plan.processes), default=0)
-        """Of the layout that holds."""
+        """The number of the layout that holds."""
         self._starting: int | None = None
         self._last = self._layouts.newest
         self._past: dict[int, float] = {}
@@ -59,7 +51,7 @@ class Reshards:
         self._to_stop: dict[int, float] = {}
         """Layouts whose servers will be, and when."""
 
-    def asked(self) -> list[Started]:
+    def asked(self) -> list[ReadyProcess]:
         """The servers to start now, if somebody has asked for some."""
         number = self._layouts.newest if self._layouts.folder.exists() else 0
         if self._starting is not None or number <= self._last or self._layouts.decided(number) is not None:
@@ -81,7 +73,7 @@ class Reshards:
         log.warning("starting %d new %s, to take the place of those that run", num_servers, kind)
         return made
 
-    def begun(self, made: list[Started]) -> None:
+    def begun(self, made: Sequence[ReadyProcess]) -> None:
         """They have been started: let worker 0 know."""
         assert self._starting is not None
         self._layouts.start(self._starting, [one.plan.endpoint for one in made])
@@ -134,7 +126,7 @@ class Reshards:
             return "--servers names every server; start the job with --server_num to change their number"
         return ""
 
-    def _make(self, number: int, num_servers: int) -> list[Started]:
+    def _make(self, number: int, num_servers: int) -> list[ReadyProcess]:
         host = self._plan.layout.servers[0].host
         endpoints = [self._holds.enter_context(Hold(Endpoint(host, 0))).endpoint for _ in range(num_servers)]
         model = next(process for process in self._plan.processes if process.role == "server")
@@ -154,7 +146,7 @@ class Reshards:
             )
             lock = durable.lock(self._options, plan.folder, self._holds)
             assert lock is not None
-            made.append(Started(plan, open_log(log_path, self._holds), lock))
+            made.append(ReadyProcess(plan, open_log(log_path, self._holds), lock))
         return made
 
 

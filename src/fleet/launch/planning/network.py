@@ -11,7 +11,7 @@ import logging
 from fleet import env, net
 from fleet.errors import UsageError, VariableError
 from fleet.launch.arguments.options import Options
-from fleet.launch.planning.layout import Layout
+from fleet.launch.planning.layout import JobLayout
 
 log = logging.getLogger("fleetrun")
 
@@ -25,7 +25,7 @@ def check_given(options: Options, has_gpus: bool) -> None:
         refuse_unusable(env.GLOO_SOCKET_IFNAME.text(), env.NCCL_SOCKET_IFNAME.text() if has_gpus else None)
 
 
-def network_variables(layout: Layout, has_gpus: bool) -> dict[str, str]:
+def network_variables(layout: JobLayout, has_gpus: bool) -> dict[str, str]:
     """The variables of Gloo and NCCL that the user has not set; UsageError if they, or those set, cannot work."""
     peers = tuple(peer for peer in layout.peers if net.means_loopback(peer) or not net.is_local(peer))
     given = {variable.name: text for variable in _VARIABLES if (text := variable.text()) is not None}

@@ -17,15 +17,10 @@ from fleet.jobfiles.joining import joined_since
 from fleet.jobfiles.process_files import ProcessFiles
 from fleet.jobfiles.serving import serving_since
 from fleet.jobfiles.wait_notes import WaitNote, read_waits
-from fleet.launch.planning.plan import ProcessPlan
+from fleet.launch.processes.ready import JobIdentity, ReadyProcess
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-def exit_code(status: int) -> int:
-    """The shell's view of a return code: 128+n for signal n."""
-    return 128 - status if status < 0 else status
 
 
 class Child:
@@ -33,19 +28,15 @@ class Child:
 
     def __init__(
         self,
-        plan: ProcessPlan,
-        log: int,
-        job_id: str,
-        token: str,
-        restart: int,
+        ready: ReadyProcess,
+        job: JobIdentity,
         terminal_width: int | None = None,
         life: int = 0,
-        kept: tuple[int, ...] = (),
     ) -> None:
-        self.plan = plan
+        self.plan = plan = ready.plan
         self.life = life
         """How often a process was started in this place before."""
-        self.log_from = os.fstat(log).st_size
+        self.log_from = os.fstat(ready.log).st_size
         """Where what it writes to its log begins."""
         self.started_at = time.time()
         self.exited_at: float | None = None
@@ -58,9 +49,9 @@ class Child:
         self._is_reaped = False
         environ = env.without_roles(env.inherited()) | plan.variables
         environ |= {
-            env.FLEET_JOB_ID.name: job_id,
-            env.FLEET_JOB_TOKEN.name: token,
-            env.FLEET_RESTART.name: str(restart),
+            env.FLEET_JOB_ID.name: job.job_id,
+            env.FLEET_JOB_TOKEN.name: job.token,
+            env.FLEET_RESTART.name: str(job.restart),
             env.FLEET_LIFE.name: str(life),
             env.FLEET_NOTE_FILE.name: self.notes,
             "PYTHONUNBUFFERED": "1",
@@ -78,10 +69,10 @@ class Child:
             plan.command,
             env=environ,
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=ready.log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            pass_fds=kept,
+            pass_fds=() if ready.lock is None else (ready.lock,),
             preexec_fn=die_with_launcher,
         )
         self.pid = self._process.pid

@@ -14,18 +14,6 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """What a progress bar writes to move about the terminal."""
 
 
-def check_folder(path: Path, option: str = "--log_dir") -> None:
-    """Refuse a folder that cannot be made or written to, without making it."""
-    try:
-        nearest = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
-    except OSError as error:  # the working folder is gone
-        raise UsageError(f"{option} {path}: {error.strerror}; go to a folder that exists") from error
-    if not nearest.is_dir():
-        raise UsageError(f"{option} {path}: {nearest} is not a folder; choose another")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise UsageError(f"{option} {path}: {nearest} cannot be written to; choose another")
-
-
 def open_log(path: Path, resources: ExitStack, *, is_continued: bool = False) -> int:
     """A log for appending, empty unless it is continued; the descriptor stays open until `resources` close."""
     try:

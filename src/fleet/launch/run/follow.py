@@ -16,7 +16,7 @@ SIGNALLED_PATIENCE_S = 2.0
 _CHUNK = 1 << 16
 
 
-class Follower:
+class LogFollower:
     """Shows what `path` holds from byte `start` on, and what is added, on the descriptor `out` until `finish()`.
 
     Once the launcher `is_interrupted` the traces of that are left out.

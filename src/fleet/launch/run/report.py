@@ -8,26 +8,12 @@ from collections.abc import Sequence
 
 from fleet import env
 from fleet.launch.planning.plan import ProcessPlan
-from fleet.launch.processes.child import Child, exit_code
+from fleet.launch.processes.child import Child
+from fleet.launch.processes.endings import how_it_ended
 from fleet.launch.processes.logs import tail
 from fleet.launch.run import torch_alone
 
 NUM_LINES = 20
-
-
-def how_it_ended(status: int) -> str:
-    """`exit code 3`, or `signal SIGKILL (9), exit code 137`."""
-    if status >= 0:
-        return f"exit code {status}"
-    return f"signal {signal_name(-status)} ({-status}), exit code {exit_code(status)}"
-
-
-def signal_name(number: int) -> str:
-    """`SIGKILL`; `unknown` for one without a name, such as a real-time signal."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"
 
 
 SUDDEN_S = 2.0

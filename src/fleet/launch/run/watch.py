@@ -13,24 +13,23 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from queue import Empty
+from queue import Empty, SimpleQueue
+from typing import Any
 
-from fleet.errors import UsageError
 from fleet.jobfiles.joining import unstopped_text
-from fleet.launch.chaos.agent import Agent, Calm
 from fleet.launch.durable import finished, lives
-from fleet.launch.durable.folder import recovery_s
 from fleet.launch.durable.lives import Lives
 from fleet.launch.durable.reshards import Reshards
 from fleet.launch.meet.messages import AllDone, NodeFailed, Regroup
+from fleet.launch.meet.team import Team
+from fleet.launch.planning.durable_job import recovery_s
 from fleet.launch.planning.plan import LaunchPlan
-from fleet.launch.processes import guard
-from fleet.launch.processes.child import Child, exit_code
-from fleet.launch.processes.guard import Guard
-from fleet.launch.processes.logs import end_line
+from fleet.launch.processes.child import Child
+from fleet.launch.processes.endings import exit_code, how_it_ended
 from fleet.launch.run import report, unserved
-from fleet.launch.run.follow import Follower
+from fleet.launch.run.contract import Calm, Signalled, Striker
+from fleet.launch.run.crew import STDOUT, Crew
+from fleet.launch.run.follow import LogFollower
 from fleet.launch.run.outcome import RoundOutcome, failed_elsewhere, is_any_final, is_before, stopped_by
 from fleet.launch.run.output import is_one_place, write_within
 from fleet.launch.run.waits import Forsaken, Waits
@@ -56,14 +55,7 @@ REAP_EVERY_S = 30.0
 """How long an orphan that we adopted may stay a zombie."""
 RESHARD_S = 0.2
 """How soon a wish for another number of servers is seen."""
-STDOUT, STDERR = 1, 2
-
-
-@dataclass(frozen=True)
-class Signalled:
-    """The launcher itself was told to stop."""
-
-    number: int
+STDERR = 2
 
 
 Event = Child | Signalled | NodeFailed | Regroup | AllDone | Forsaken
@@ -75,29 +67,25 @@ class Attempt:
     def __init__(
         self,
         plan: LaunchPlan,
-        logs: list[int],
-        job_id: str,
-        watchman: Guard,
-        locks: list[int] | None = None,
-        chaos: Agent | Calm | None = None,
+        crew: Crew,
+        team: Team,
+        events: SimpleQueue[Any],
+        chaos: Striker | None = None,
         reshards: Reshards | None = None,
         show: Callable[[Attempt], None] = lambda _: None,
     ) -> None:
+        """`crew` tells `events` who has ended, and so does `team` what happens elsewhere."""
         self._plan = plan
-        self._logs = logs
-        self._locks = locks
-        """Of what each process of a durable job keeps."""
+        self._crew = crew
+        self._team = team
+        self._events = events
         self.lives = Lives(plan.max_lives)
-        self._job_id = job_id
-        self._guard = watchman
-        self._chaos = chaos or Calm()
+        self._chaos: Striker = chaos or Calm()
         self._reshards = reshards
         self._show = show
         """Called once all processes have started."""
-        self._events = plan.layout.round.news
         self._was_signalled = False
-        self._children: list[Child] = []
-        self._waits = Waits(self._children, plan.followed)
+        self._waits = Waits(crew.children, plan.followed)
         self._reap_at = time.monotonic() + REAP_EVERY_S
         self._all_done_at: float | None = None
 
@@ -109,10 +97,12 @@ class Attempt:
     def run(self) -> RoundOutcome:
         """Start everything, wait for the end, leave nothing."""
         followed = self._plan.followed
-        shown_from = os.fstat(self._logs[self._plan.processes.index(followed)]).st_size  # an earlier attempt's is above
         try:
-            self._start()
-            follower = Follower(followed.log_path, STDOUT, shown_from, lambda: self._was_signalled)
+            self._crew.start()
+            shown_from = next(child.log_from for child in self._crew.children if child.plan is followed)
+            self._chaos.start(self.children, self.lives.excuse)
+            self._show(self)
+            follower = LogFollower(followed.log_path, STDOUT, shown_from, lambda: self._was_signalled)
             outcome = self._watch()
         finally:
             self._clean_up()
@@ -121,53 +111,27 @@ class Attempt:
             log.warning(restarts)
         return outcome
 
-    def _start(self) -> None:
-        for place, process in enumerate(self._plan.processes):
-            try:
-                self._children.append(self._start_one(place, life=0))
-            except OSError as error:
-                raise UsageError(f"cannot start {process.name}: {error.strerror or error}") from error
-        for child in self._children:
-            child.when_it_exits(self._events.put)
-        self._chaos.start(self.children, self.lives.excuse)
-        self._show(self)
-
     def children(self) -> list[Child]:
         """The processes of this machine now; may be asked by any thread."""
-        return list(self._children)
-
-    def _start_one(self, place: int, life: int) -> Child:
-        process = self._plan.processes[place]
-        is_seen = process is self._plan.followed and os.isatty(STDOUT)
-        seen_at = os.get_terminal_size(STDOUT).columns if is_seen else None
-        token, restart = self._plan.layout.team.token.value, self._plan.layout.round.restart
-        kept = () if self._locks is None else (self._locks[place],)
-        child = Child(process, self._logs[place], self._job_id, token, restart, seen_at, life, kept)
-        self._guard.watch(child.pid)
-        return child
+        return list(self._crew.children)
 
     def _start_again(self, old: Child) -> None:
         """Start a process anew in the place of one that has died, while everything else goes on."""
         if self._was_signalled:
             return
-        place = self._children.index(old)
-        end_line(self._logs[place], old.plan.log_path)
         try:
-            new = self._start_one(place, old.life + 1)
+            new = self._crew.start_again(old)
         except OSError as error:
             log.warning("cannot start %s again, trying on: %s", old.plan.name, error.strerror or error)
             self.lives.put_off(old, AGAIN_S)
             return
-        self._children[place] = new
-        new.when_it_exits(self._events.put)
         this = self.lives.began(old, new)
         see = "" if (old.status or 0) < 0 else f" (see {old.plan.log_path})"
         log.warning("%s %s%s; started again in its place (life %d)", this.name, this.how, see, this.life)
 
     def _watch(self) -> RoundOutcome:
-        team = self._plan.layout.team
-        if not self._workers():
-            team.done()
+        if not self._crew.workers:
+            self._team.done()
         while not self._is_over():
             match event := self._next_event():
                 case None:
@@ -185,24 +149,21 @@ class Attempt:
                 case Forsaken(text):
                     return self._end_in_vain(text)
                 case Child() if self._reshards is not None and self._reshards.is_past(event):
-                    self._release(event)
-                    self._reshards.ended(event, self._children)
+                    self._crew.release(event)
+                    self._reshards.ended(event, self._crew.children)
                 case Child(status=0) if event.plan.role == "server" and not lives.is_stopped_early(event):
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
                 case Child(status=0) if event.plan.role == "worker":
-                    if all(worker.status == 0 for worker in self._workers()):
-                        team.done()
+                    if all(worker.status == 0 for worker in self._crew.workers):
+                        self._team.done()
                         if self._plan.layout.num_nodes > 1:
                             log.info("the workers of this machine have finished; waiting for the other machines")
                 case Child() if self.lives.died(event):
-                    self._release(event)
-                    guard.sweep(self._job_id, notes=event.notes)
+                    self._crew.release(event)
+                    self._crew.sweep_after(event)
                 case Child():
                     return self._fail()
         return self._finish()
-
-    def _workers(self) -> list[Child]:
-        return [child for child in self._children if child.plan.role == "worker"]
 
     def _is_over(self) -> bool:
         """Whether all workers of the job have finished, and every process that died is back.
@@ -227,7 +188,7 @@ class Attempt:
             return event
         except Empty:
             if time.monotonic() > self._reap_at:
-                guard.reap_orphans(spare=self._not_orphans() | {child.pid for child in self._children})
+                self._crew.reap_orphans()
                 self._reap_at = time.monotonic() + REAP_EVERY_S
         lines, in_vain = self._waits.look()
         for line in lines:
@@ -237,73 +198,54 @@ class Attempt:
     def _change_servers(self, reshards: Reshards) -> None:
         """Start the servers of a layout that the job asks for; stop those of one that has had its time."""
         if made := reshards.asked():
-            first = len(self._children)
-            self._plan = replace(self._plan, processes=(*self._plan.processes, *(one.plan for one in made)))
-            self._logs += [one.log_file for one in made]
-            assert self._locks is not None
-            self._locks += [one.lock for one in made]
             try:
-                for place in range(first, first + len(made)):
-                    child = self._start_one(place, life=0)
-                    self._children.append(child)
-                    child.when_it_exits(self._events.put)
+                self._crew.add(made)
             except OSError as error:
                 reshards.failed(f"fleetrun cannot start servers: {error.strerror or error}")
-                self._drop_unstarted()
             else:
                 reshards.begun(made)
-        reshards.stop_past(self._children, self.lives.forget)
-
-    def _drop_unstarted(self) -> None:
-        """Forget the processes of a layout that could not be started."""
-        number = len(self._children)
-        self._plan = replace(self._plan, processes=self._plan.processes[:number])
-        for listed in (self._logs, self._locks or []):
-            del listed[number:]
-
-    def _not_orphans(self) -> set[int]:
-        return {self._guard.pid, *self._guard.elders}
+        reshards.stop_past(self._crew.children, self.lives.forget)
 
     def _obey(self, number: int) -> RoundOutcome:
         name = signal.Signals(number).name
-        running = self._running()
+        running = self._crew.running
         for child in running:  # before a word: the terminal may take its time
             child.signal(number)
         log.warning("%s: stopping %d processes", name, len(running))
-        self._plan.layout.team.failed(stopped_by(number, self._plan.layout.host))
+        self._team.failed(stopped_by(number, self._plan.layout.host))
         self._stop(number)
         return RoundOutcome(128 + number)
 
     def _regroup(self, event: Regroup) -> RoundOutcome:
-        log.warning("%s: stopping %d processes, to start again with it", event.why, len(self._running()))
+        log.warning("%s: stopping %d processes, to start again with it", event.why, len(self._crew.running))
         self._stop(signal.SIGTERM)
         return RoundOutcome(0, is_final=False)
 
     def _finish(self) -> RoundOutcome:
         self._chaos.stop()
-        if not self.lives.is_durable and any(child.has_failed for child in self._children):
+        if not self.lives.is_durable and any(child.has_failed for child in self._crew.children):
             return self._fail()
-        if complaint := unserved.complaint(self._children):
+        if complaint := unserved.complaint(self._crew.children):
             log.warning(complaint)
         for complaint in self._unstopped():
             log.warning(complaint)
-        finished.mark(self._children, is_whole=self._plan.layout.num_nodes == 1)
-        if servers := self._running():
+        finished.mark(self._crew.children, is_whole=self._plan.layout.num_nodes == 1)
+        if servers := self._crew.running:
             self._stop(signal.SIGTERM)
             for server in servers:
                 if server.status not in (0, -signal.SIGTERM, -signal.SIGKILL):
-                    how = report.how_it_ended(server.status or 0)
+                    how = how_it_ended(server.status or 0)
                     log.warning("%s was told to stop: %s; see %s", server.plan.name, how, server.plan.log_path)
-        finished.clear(self._children)
+        finished.clear(self._crew.children)
         return RoundOutcome(0)
 
     def _unstopped(self) -> list[str]:
         """One line about the workers that ended in order, but without `fleet.stop_worker()`, if there are any."""
-        found = [child.plan.index for child in self._children if child.status == 0 and child.is_unstopped]
+        found = [child.plan.index for child in self._crew.children if child.status == 0 and child.is_unstopped]
         return [unstopped_text(workers_text(found))] if found else []
 
     def _end_in_vain(self, text: str) -> RoundOutcome:
-        self._plan.layout.team.failed(NodeFailed(f"{text} ({self._plan.layout.host})", 1, time.time(), is_final=True))
+        self._team.failed(NodeFailed(f"{text} ({self._plan.layout.host})", 1, time.time(), is_final=True))
         self._stop(signal.SIGTERM)
         return RoundOutcome(1, (text,))
 
@@ -312,10 +254,10 @@ class Attempt:
         self._chaos.stop()
         heard: list[NodeFailed | Regroup] = list(elsewhere)
         # A child that has begun to end but is not gone may be the cause of what we saw; its exit comes in moments.
-        self._drain(lambda: not any(child.is_leaving for child in self._children), SETTLE_S, heard)
-        failed = [child for child in self._children if child.has_failed]
+        self._drain(lambda: not any(child.is_leaving for child in self._crew.children), SETTLE_S, heard)
+        failed = [child for child in self._crew.children if child.has_failed]
         if self.lives.is_durable:  # the others would have been started again
-            failed = [child for child in self._children if child in self.lives.given_up or child.status == STALLED]
+            failed = [child for child in self._crew.children if child in self.lives.given_up or child.status == STALLED]
         if not failed:
             self._stop(signal.SIGTERM)
             return failed_elsewhere(heard)
@@ -323,16 +265,18 @@ class Attempt:
         assert cause.status is not None
         what = f"{report.one_line(cause)} on {self._plan.layout.host} (pid {cause.pid})"
         code = exit_code(cause.status) or 1
-        self._plan.layout.team.failed(NodeFailed(what, code, began_at))
+        self._team.failed(NodeFailed(what, code, began_at))
         if self._plan.layout.num_nodes > 1:
             self._drain(lambda: any(is_before(one, began_at) for one in heard), HEARSAY_S, heard)
         self._stop(signal.SIGTERM)
         followed = self._plan.followed if is_one_place(STDOUT, STDERR) else None
-        others = [child for child in self._children if child in failed or not child.has_failed]
+        others = [child for child in self._crew.children if child in failed or not child.has_failed]
         text = report.failure_report(cause, others, shown=followed)
         if any(is_before(one, began_at) for one in heard):
             return failed_elsewhere(heard, f"after it, on this machine: {text}")
-        aborted = report.abort_line(self._children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
+        aborted = (
+            report.abort_line(self._crew.children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
+        )
         complaints = tuple(filter(None, (text, self.lives.given_up.get(cause), aborted, *self._unstopped())))
         return RoundOutcome(code, complaints, is_any_final(heard), lives.is_unfit(cause))
 
@@ -340,18 +284,15 @@ class Attempt:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""
         self._chaos.stop()
         started = time.monotonic()
-        for child in self._running():
+        for child in self._crew.running:
             if not child.was_told_to_stop:
                 child.signal(number)
-        self._drain(lambda: not self._running(), GRACE_S, until_signal=True)
-        for child in self._running():
+        self._drain(lambda: not self._crew.running, GRACE_S, until_signal=True)
+        for child in self._crew.running:
             waited_s = time.monotonic() - started
             log.warning("%s (pid %d) did not end within %.1f s; killed", child.plan.name, child.pid, waited_s)
             child.signal(signal.SIGKILL)
-        self._drain(lambda: not self._running(), GRACE_S)
-
-    def _running(self) -> list[Child]:
-        return [child for child in self._children if child.is_running]
+        self._drain(lambda: not self._crew.running, GRACE_S)
 
     def _drain(
         self,
@@ -376,20 +317,11 @@ class Attempt:
                 return
 
     def _clean_up(self) -> None:
-        """Leave nothing; each step is taken whatever becomes of the one before."""
         with ExitStack() as steps:
-            steps.callback(guard.end_descendants, spare=self._not_orphans())
-            steps.callback(guard.sweep, self._job_id)
-            for child in self._children:
-                steps.callback(self._release, child)
+            steps.callback(self._crew.clean_up)
             steps.callback(self._chaos.stop)  # the first to be called
 
-    def _release(self, child: Child) -> None:
-        child.signal(signal.SIGKILL)
-        self._guard.forget(child.pid)
-        child.reap()
-
-    def _finish_following(self, follower: Follower, outcome: RoundOutcome) -> None:
+    def _finish_following(self, follower: LogFollower, outcome: RoundOutcome) -> None:
         patience_s = None if outcome.code == 0 and outcome.is_final else PATIENCE_S
         is_shown = follower.finish(patience_s, lambda: self._was_signalled)
         if os.isatty(STDOUT):  # a progress bar that was killed leaves no cursor, and a line without an end

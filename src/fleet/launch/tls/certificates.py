@@ -10,16 +10,11 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fleet import env
 from fleet.errors import NotSupportedError, UsageError
 from fleet.launch.arguments.options import Options
-
-if TYPE_CHECKING:
-    from fleet.launch.planning.plan import LaunchPlan
 
 JOB_NAME = "fleet-job"
 """What every certificate of a job carries: endpoints may be any addresses."""
@@ -78,19 +73,17 @@ def remove_private_folder(job_id: str) -> None:
     shutil.rmtree(private_folder(job_id), ignore_errors=True)
 
 
-def protect(plan: LaunchPlan, options: Options, job_id: str) -> LaunchPlan:
-    """The plan with what its processes need for TLS: by default where a job with servers spans machines."""
+def variables(options: Options, num_nodes: int, token: str, job_id: str) -> dict[str, str]:
+    """What the processes of this machine need for TLS: by default where a job with servers spans machines."""
     # Every stranger that knocks without TLS would have gRPC write a line into the log of a server.
     quiet = {"GRPC_VERBOSITY": env.inherited().get("GRPC_VERBOSITY", "ERROR")}
     if options.tls is False or not options.is_server_job:
-        variables = _unset()
-    elif has_own_files():
-        variables = quiet  # the processes inherit the rest
-    elif options.tls or plan.layout.num_nodes > 1:
-        variables = quiet | _mint(plan.layout.team.token.value, private_folder(job_id))
-    else:
-        variables = _unset()
-    return replace(plan, processes=tuple(replace(one, variables=one.variables | variables) for one in plan.processes))
+        return _unset()
+    if has_own_files():
+        return quiet  # the processes inherit the rest
+    if options.tls or num_nodes > 1:
+        return quiet | _mint(token, private_folder(job_id))
+    return _unset()
 
 
 def _unset() -> dict[str, str]:

@@ -22,7 +22,7 @@ from fleet.launch.arguments.options import Options
 from fleet.launch.durable.lives import Return
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
-from fleet.launch.run.report import how_it_ended
+from fleet.launch.processes.endings import how_it_ended
 from fleet.observe.metrics.picture import kept
 from fleet.observe.metrics.registry import Sample, samples_of
 
@@ -56,7 +56,7 @@ class Recorder:
         self._handler = _EventHandler(self._note)
         self._onlookers: list[Onlooker] = []
 
-    def prepare(self, plan: LaunchPlan, *, is_continued: bool) -> None:
+    def prepare(self, plan: LaunchPlan, restart: int, *, is_continued: bool) -> None:
         """Before processes start: forget what an earlier job has left, and say what this one is."""
         layout = plan.layout
         self._node = layout.node_index
@@ -75,7 +75,7 @@ class Recorder:
             "num_servers": len(layout.servers),
             "num_workers": len(layout.workers),
             "began": self._began_at,
-            "round": layout.round.restart,
+            "round": restart,
             "ended": None,
             "code": None,
         }

@@ -12,7 +12,6 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from fleet import env
@@ -53,9 +52,7 @@ class Traces:
             with contextlib.suppress(OSError):
                 (self._log_dir / NAME).unlink()
         self._num_workers = len(plan.layout.local_workers)
-        wanted = {env.FLEET_TRACE.name: str(self._window)}
-        processes = tuple(replace(one, variables=one.variables | wanted) for one in plan.processes)
-        return replace(plan, processes=processes)
+        return plan.with_variables({env.FLEET_TRACE.name: str(self._window)})
 
     def look(self) -> None:
         """Write the trace if all workers have come to its end; called every second while the job runs."""

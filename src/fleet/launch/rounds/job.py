@@ -21,11 +21,14 @@ from fleet.launch.durable import folder as durable
 from fleet.launch.durable.reshards import Reshards
 from fleet.launch.meet.job_token import own_token
 from fleet.launch.meet.messages import JobOverError
-from fleet.launch.meet.team import Team
-from fleet.launch.planning.plan import LaunchPlan, make_plan, sharing_note
+from fleet.launch.meet.team import Round, Team
+from fleet.launch.planning.plan import LaunchPlan, sharing_note
 from fleet.launch.processes import guard
 from fleet.launch.processes.guard import Guard
 from fleet.launch.processes.logs import open_log
+from fleet.launch.processes.ready import JobIdentity, ReadyProcess
+from fleet.launch.rounds.prepare import Prepared, prepare
+from fleet.launch.run.crew import Crew
 from fleet.launch.run.outcome import RoundOutcome, stopped_by
 from fleet.launch.run.output import say
 from fleet.launch.run.watch import Attempt
@@ -49,7 +52,9 @@ class Job:
         is_durable = options.durable is not None
         self._team = Team(own_token(), 0 if is_durable else options.max_restart, is_durable)
         self._plan: LaunchPlan | None = None
-        """That of the round that runs, or ran last."""
+        """The plan of the round that runs, or ran last."""
+        self._num_failures = 0
+        """How many rounds had failed when that one began."""
         self._began_at = time.monotonic()
         self._attempt: Attempt | None = None
         self._agent: Agent | None = None
@@ -103,21 +108,25 @@ class Job:
 
     def _run_round(self) -> RoundOutcome:
         with ExitStack() as holds:
-            plan = tls.protect(self._meet(holds), self._options, self._job_id)
+            plan, this = self._meet(holds)
+            token = self._team.token.value
+            plan = plan.with_variables(tls.variables(self._options, plan.layout.num_nodes, token, self._job_id))
             # What lies in the folder of a machine that has just come is of another job.
-            is_continued = plan.layout.round.restart > 0 and self._plan is not None
+            is_continued = this.restart > 0 and self._plan is not None
             logs = [open_log(process.log_path, holds, is_continued=is_continued) for process in plan.processes]
             locks = [durable.lock(self._options, process.folder, holds) for process in plan.processes]
             durable.begin(self._options, [process.folder for process in plan.processes])
             if self._recorder is not None:
-                self._recorder.prepare(plan, is_continued=is_continued)
-            self._tell_of(plan)
+                self._recorder.prepare(plan, this.restart, is_continued=is_continued)
+            self._tell_of(plan, this)
             if self._traces is not None:
                 plan = self._traces.prepare(plan, is_continued=is_continued)
             plan = self._plan = self._with_chaos(plan)
-            kept = [lock for lock in locks if lock is not None] or None
-            reshards = None if kept is None else Reshards(self._options, plan, holds)
-            self._attempt = Attempt(plan, logs, self._job_id, self._guard, kept, self._agent, reshards, self._show)
+            ready = list(map(ReadyProcess, plan.processes, logs, locks))
+            identity = JobIdentity(self._job_id, token, this.restart)
+            crew = Crew(ready, plan.followed, identity, self._guard, this.news.put)
+            reshards = None if self._options.durable is None else Reshards(self._options, plan, holds)
+            self._attempt = Attempt(plan, crew, self._team, this.news, self._agent, reshards, self._show)
             if self._signalled is not None:
                 self._attempt.signalled(self._signalled)
             try:
@@ -173,13 +182,13 @@ class Job:
         self._agent = Agent(chaos, seed, plan, began_at, before=self._agent)
         return with_chaos(plan, chaos, seed, began_at)
 
-    def _meet(self, holds: ExitStack) -> LaunchPlan:
+    def _meet(self, holds: ExitStack) -> Prepared:
         """Meet the others for the next round; a signal ends the waiting at once, and for all once there was a round."""
         self._is_meeting = True
         try:
             if self._signalled is not None:
                 sys.exit(128 + self._signalled)
-            return make_plan(self._options, self._team, holds)
+            return prepare(self._options, self._team, holds)
         except SystemExit as stop:
             if self._team.has_begun and isinstance(stop.code, int):
                 host = self._team.address if self._plan is None else self._plan.layout.host
@@ -188,8 +197,8 @@ class Job:
         finally:
             self._is_meeting = False
 
-    def _tell_of(self, plan: LaunchPlan) -> None:
-        this = plan.layout.round
+    def _tell_of(self, plan: LaunchPlan, this: Round) -> None:
+        num_failures, self._num_failures = self._num_failures, this.num_failures
         if self._plan is None:
             self._began_at = time.monotonic()
             announce(self._options, plan)
@@ -200,7 +209,7 @@ class Job:
                 log.info("%s", kept)
             return
         machines = f"{this.num_nodes} machine{'s' if this.num_nodes > 1 else ''}"
-        if this.num_failures > self._plan.layout.round.num_failures:
+        if this.num_failures > num_failures:
             where = f", with {machines}" if this.offers else ""
             log.warning("restarting the job, attempt %d of %d%s", this.num_failures, self._options.max_restart, where)
         else:

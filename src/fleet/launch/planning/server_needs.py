@@ -1,46 +1,43 @@
-"""The layout of a parameter-server job: so many of each on this machine, or the endpoints the user listed."""
+"""What this machine needs for a job with parameter servers, given by number or by endpoint."""
 
 from __future__ import annotations
-
-from contextlib import ExitStack
 
 from fleet import net
 from fleet.errors import EndpointError, NotSupportedError, UsageError
 from fleet.launch.arguments.options import Nodes, Options
-from fleet.launch.meet.messages import Offer
-from fleet.launch.meet.team import Team
-from fleet.launch.planning.layout import (
+from fleet.launch.planning.layout import JobLayout, Needs, Ports, Rendezvous
+from fleet.launch.planning.needs import (
     MEETING_OFFSET,
-    Layout,
-    lone_layout,
+    lone_needs,
     loopback_note,
-    met_layout,
+    met_needs,
     refuse_impossible_ports,
     start_port,
 )
-from fleet.launch.tls import certificates as tls
-from fleet.net import Endpoint, Hold
+from fleet.launch.tls.certificates import refuse_unminted
+from fleet.launch.tls.certificates import terms as terms_of_tls
+from fleet.net import Endpoint
 
 # Bare hosts in --workers listen past the servers, which people put at 6170 and up.
 _WORKER_OFFSET = 100
 
 
-def server_layout(options: Options, team: Team, holds: ExitStack) -> Layout:
+def server_needs(options: Options) -> Needs:
     """Servers and workers, by number or by endpoint."""
     if options.servers is not None or options.workers is not None:
-        return _listed_layout(options, team, holds)
+        return _listed_needs(options)
     if options.server_num is None or options.worker_num is None:
         given, missing = ("server_num", "worker_num") if options.worker_num is None else ("worker_num", "server_num")
         value = getattr(options, given)
         raise UsageError(f"--{given} {value} needs --{missing} too; a parameter-server job has servers and workers")
     if options.master is not None:
         _refuse_restarts(options)
-        tls.refuse_unminted(options)
-        return met_layout(options, options.server_num, options.worker_num, team, holds)
-    return lone_layout(options, net.LOOPBACK, options.server_num, options.worker_num, team, holds)
+        refuse_unminted(options)
+        return met_needs(options, options.server_num, options.worker_num)
+    return lone_needs(options, net.LOOPBACK, options.server_num, options.worker_num)
 
 
-def _listed_layout(options: Options, team: Team, holds: ExitStack) -> Layout:
+def _listed_needs(options: Options) -> Needs:
     """`--servers` and `--workers` name every process; those with an address of this machine start here."""
     servers, workers = _read_lists(options)
     hosts = tuple(dict.fromkeys(endpoint.host for endpoint in (*servers, *workers)))
@@ -53,7 +50,7 @@ def _listed_layout(options: Options, team: Team, holds: ExitStack) -> Layout:
     num_nodes = len(hosts) - len(mine) + 1
     if num_nodes > 1:
         _refuse_restarts(options)
-        tls.refuse_unminted(options)
+        refuse_unminted(options)
         refuse_impossible_ports(start_port(options) + MEETING_OFFSET, start_port(options))
         if len(mine) > 1:
             raise UsageError(
@@ -65,18 +62,21 @@ def _listed_layout(options: Options, team: Team, holds: ExitStack) -> Layout:
 
     local_servers = tuple(i for i, endpoint in enumerate(servers) if endpoint.host in mine)
     local_workers = tuple(i for i, endpoint in enumerate(workers) if endpoint.host in mine)
-    held = tuple(servers[i] for i in local_servers), tuple(workers[i] for i in local_workers)
-    for endpoint in (*held[0], *held[1]):
-        holds.enter_context(Hold(endpoint))
+    ports = Ports(tuple(servers[i] for i in local_servers), tuple(workers[i] for i in local_workers))
     if num_nodes == 1:
-        return Layout(servers, workers, local_servers, local_workers, None, 0, 1, team, team.alone())
-    lists = f"--servers {options.servers} --workers {options.workers}"
-    offer = Offer(mine[0], *held, None, f"{lists}{options.durable_terms}{tls.terms(options)}")
+        return Needs(ports, layout=JobLayout(servers, workers, local_servers, local_workers, None))
     node = hosts.index(mine[0])
-    point = Endpoint(hosts[0], start_port(options) + MEETING_OFFSET)
-    nodes = Nodes(num_nodes, num_nodes)
-    this = team.alone() if options.dry_run else team.meet(point, nodes, node, lambda _: offer)
-    return Layout(servers, workers, local_servers, local_workers, None, node, num_nodes, team, this)
+    lists = f"--servers {options.servers} --workers {options.workers}"
+    return Needs(
+        ports,
+        Rendezvous(
+            point=Endpoint(hosts[0], start_port(options) + MEETING_OFFSET),
+            nodes=Nodes(num_nodes, num_nodes),
+            rank=node,
+            terms=f"{lists}{options.durable_terms}{terms_of_tls(options)}",
+        ),
+        JobLayout(servers, workers, local_servers, local_workers, None, node, num_nodes),
+    )
 
 
 def _refuse_restarts(options: Options) -> None:

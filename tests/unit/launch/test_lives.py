@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from fleet.launch.durable import lives
-from fleet.launch.durable.lives import Lives, Return, summary
+from fleet.launch.durable.lives import Comeback, Lives, summary
 from fleet.launch.processes.child import Child
 
 
@@ -103,8 +103,8 @@ def test_only_a_server_that_refuses_its_journal_ends_the_job_at_once(clock: Cloc
 
 
 def test_the_restarts_in_one_line() -> None:
-    def one(name: str, took_s: float | None) -> Return:
-        return Return(name, "was killed by SIGKILL", 2, 10.0, None if took_s is None else 10.0 + took_s)
+    def one(name: str, took_s: float | None) -> Comeback:
+        return Comeback(name, "was killed by SIGKILL", 2, 10.0, None if took_s is None else 10.0 + took_s)
 
     assert summary([]) is None
     assert summary([one("server 1", 1.94)]) == "1 restart: server 1 back after 1.9 s"

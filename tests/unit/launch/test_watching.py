@@ -16,9 +16,10 @@ from fleet.jobfiles import figures as files
 from fleet.jobfiles import whole
 from fleet.launch.arguments.optional_value import with_optional_value
 from fleet.launch.arguments.options import Options
-from fleet.launch.cli import _parse, run
+from fleet.launch.arguments.parser import parse
+from fleet.launch.cli import run
 from fleet.launch.watching.access import Access, own_access
-from fleet.launch.watching.door import MOST_READERS, Answer, Door, as_json
+from fleet.launch.watching.door import MOST_READERS, Answer, WatchDoor, as_json
 from fleet.launch.watching.routes import page_routes
 from fleet.launch.watching.watch_ports import WatchPorts
 from fleet.observe.metrics.registry import Sample
@@ -27,8 +28,8 @@ TOKEN = "a word of more than sixteen"
 
 
 @pytest.fixture
-def door() -> Iterator[Door]:
-    made = Door(0, "--dashboard", Access(None), {"/": lambda _: Answer(b"here", "text/plain")})
+def door() -> Iterator[WatchDoor]:
+    made = WatchDoor(0, "--dashboard", Access(None), {"/": lambda _: Answer(b"here", "text/plain")})
     made.open()
     yield made
     made.close()
@@ -43,7 +44,7 @@ def ask(port: int, path: str = "/", **headers: str) -> tuple[int, dict[str, str]
     return told
 
 
-def test_this_machine_is_answered_and_a_page_of_a_stranger_is_not(door: Door) -> None:
+def test_this_machine_is_answered_and_a_page_of_a_stranger_is_not(door: WatchDoor) -> None:
     status, headers, data = ask(door.port)
     assert (status, data) == (200, b"here")
     assert "default-src 'none'" in headers["Content-Security-Policy"]
@@ -55,7 +56,7 @@ def test_this_machine_is_answered_and_a_page_of_a_stranger_is_not(door: Door) ->
 
 
 def test_with_a_token_nobody_else_is_answered() -> None:
-    door = Door(0, "--dashboard", Access(TOKEN), {"/": lambda _: Answer(b"here", "text/plain")})
+    door = WatchDoor(0, "--dashboard", Access(TOKEN), {"/": lambda _: Answer(b"here", "text/plain")})
     door.open()
     try:
         assert ask(door.port)[0] == 403
@@ -85,10 +86,10 @@ def test_a_port_in_use_is_named() -> None:
         with pytest.raises(
             UsageError, match=rf"--metrics_port {port}: the port cannot be had \(Address already in use"
         ):
-            Door(port, "--metrics_port", Access(None), {})
+            WatchDoor(port, "--metrics_port", Access(None), {})
 
 
-def test_readers_that_say_nothing_take_no_more_than_their_places(door: Door) -> None:
+def test_readers_that_say_nothing_take_no_more_than_their_places(door: WatchDoor) -> None:
     silent = [socket.create_connection(("127.0.0.1", door.port), timeout=30) for _ in range(MOST_READERS)]
     with pytest.raises(OSError):  # nobody is left to answer, and nobody waits for it
         ask(door.port)
@@ -142,7 +143,7 @@ def test_a_loss_that_is_not_finite_does_not_break_the_page() -> None:
     ],
 )
 def test_a_port_may_be_left_out(given: list[str], meant: list[str]) -> None:
-    assert with_optional_value(_parse, given, "--dashboard", "0") == meant
+    assert with_optional_value(parse, given, "--dashboard", "0") == meant
 
 
 def options(**more: Any) -> Options:

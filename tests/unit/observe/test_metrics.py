@@ -24,9 +24,9 @@ from fleet.observe.metrics.picture import flat, observed, quantile, read_events,
 from fleet.observe.metrics.prometheus import exposition
 from fleet.observe.metrics.registry import Histogram, Registry, Sample, Spread, samples_of
 from fleet.observe.metrics.reports import MOST_NAMES, Reports
-from fleet.observe.metrics.steps import Steps
+from fleet.observe.metrics.steps import StepFigures
 from fleet.observe.metrics.where import place_of
-from fleet.observe.metrics.writer import Writer
+from fleet.observe.metrics.writer import FiguresWriter
 from fleet.ps.server_figures import ServerFigures
 from fleet.ps.service import Service
 from fleet.ps.stats import Stats
@@ -120,7 +120,7 @@ def test_a_histogram_counts_a_value_at_the_first_bound_that_is_not_below_it() ->
 
 
 def test_steps_have_parts_that_do_not_overlap() -> None:
-    steps = Steps(clock=clock(), wall=lambda: 1e9)
+    steps = StepFigures(clock=clock(), wall=lambda: 1e9)
     inside = [0.0]
     steps.inside = lambda: inside[0]
     assert list(steps.read()) == []
@@ -152,14 +152,14 @@ def test_a_loop_that_is_left_early_closes_its_data() -> None:
         finally:
             closed.append(True)
 
-    for batch in Steps().data(batches()):
+    for batch in StepFigures().data(batches()):
         if batch == 2:
             break
     assert closed == [True]
 
 
 def test_what_a_script_reports_is_its_last_value() -> None:
-    steps = Steps()
+    steps = StepFigures()
     reports = Reports(steps)
     reports.report(loss=0.5, auc=1)
     reports.report(loss=torch.tensor([0.25], requires_grad=True), samples=100)
@@ -182,11 +182,11 @@ def test_what_a_script_reports_is_its_last_value() -> None:
 )
 def test_what_is_no_number_is_refused(values: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        Reports(Steps()).report(**values)
+        Reports(StepFigures()).report(**values)
 
 
 def test_names_that_never_end_are_refused() -> None:
-    reports = Reports(Steps())
+    reports = Reports(StepFigures())
     with pytest.raises(UsageError, match=f"name {MOST_NAMES + 1} of this process"):
         for step in range(200):
             reports.report(**{f"loss_{step}": 0.0})
@@ -197,7 +197,7 @@ def test_a_process_writes_its_figures_and_a_source_that_fails_costs_only_its_own
     registry = Registry()
     registry.add(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
     registry.add(lambda: [Sample("fleet_server_version", 3)])
-    writer = Writer(tmp_path / "workerlog.0", registry, every_s=60)
+    writer = FiguresWriter(tmp_path / "workerlog.0", registry, every_s=60)
     writer.stop()
     (path,) = tmp_path.iterdir()
     written = whole.read(path)
@@ -209,7 +209,7 @@ def test_a_folder_that_is_gone_is_only_a_lost_figure(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     assert not whole.replace(gone / "x.json", {})
     assert not files.append(gone / "x.jsonl", {})
-    writer = Writer(gone / "workerlog.0", Registry(), every_s=0.001)
+    writer = FiguresWriter(gone / "workerlog.0", Registry(), every_s=0.001)
     writer.stop()
 
 
@@ -301,7 +301,7 @@ def test_a_worker_without_steps_says_where_in_its_script_it_is(tmp_path: Path) -
     exec(compile(script.read_text(), str(script), "exec"), {"look": look})
     assert found == ["train.py:2 in load"]
     assert place_of(None) == ""
-    begun = Steps(clock=iter((100.0, 130.0)).__next__)
+    begun = StepFigures(clock=iter((100.0, 130.0)).__next__)
     assert begun.idle_s == 0
     begun.end_step()
     assert begun.idle_s == 30

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fleet.observe.metrics.step_count import StepCount
-from fleet.observe.metrics.steps import Steps
+from fleet.observe.metrics.steps import StepFigures
 
 A, B, C = object(), object(), object()
 
@@ -16,7 +16,7 @@ class Script:
     """What scripts do: loop over data, and let optimizers step."""
 
     def __init__(self) -> None:
-        self._steps = Steps()
+        self._steps = StepFigures()
 
     @property
     def count(self) -> StepCount:

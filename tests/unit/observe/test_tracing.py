@@ -15,11 +15,11 @@ import torch
 from fleet.errors import UsageError
 from fleet.launch.cli import run
 from fleet.launch.watching.traces import in_a_line, write_trace
-from fleet.observe.metrics.steps import Steps
+from fleet.observe.metrics.steps import StepFigures
 from fleet.observe.tracing import otlp, profiler
 from fleet.observe.tracing.chrome import chrome_trace
 from fleet.observe.tracing.clocks import offsets
-from fleet.observe.tracing.reading import Span, Traced, read_trace
+from fleet.observe.tracing.reading import Traced, TracedSpan, read_trace
 from fleet.observe.tracing.tracer import Tracer, tracer
 from fleet.observe.tracing.window import Window
 from fleet.ps.calls import Call
@@ -80,9 +80,9 @@ def process(role: str, index: int, boot: str, **parts: Any) -> Traced:
     return one
 
 
-def a_push(sequence: int, begin: int, end: int, endpoint: str = "") -> Span:
+def a_push(sequence: int, begin: int, end: int, endpoint: str = "") -> TracedSpan:
     about = {"worker": 0, "incarnation": 1, "sequence": sequence, "step": sequence}
-    return Span("Push", 100, begin, end, {**about, "endpoint": endpoint} if endpoint else about)
+    return TracedSpan("Push", 100, begin, end, {**about, "endpoint": endpoint} if endpoint else about)
 
 
 def test_clocks_of_two_machines_are_compared_by_their_calls() -> None:
@@ -104,7 +104,9 @@ def test_clocks_of_two_machines_are_compared_by_their_calls() -> None:
 
 
 def test_a_machine_that_nobody_calls_has_its_wall_clock() -> None:
-    one, other = (process("worker", index, boot, spans=[Span("step", 1, 0, 9, {})]) for index, boot in enumerate("ab"))
+    one, other = (
+        process("worker", index, boot, spans=[TracedSpan("step", 1, 0, 9, {})]) for index, boot in enumerate("ab")
+    )
     other.wall_ns, other.mono_ns = 700, 100
     found = offsets([one, other])["b"]
     assert (found.offset_ns, found.error_ns, found.how) == (600, None, "wall clocks")
@@ -137,13 +139,13 @@ def test_a_damaged_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_costs_the_trace_only() -> None:
-    one = process("worker", 0, "a", spans=[Span("step", 1, 0, 9, {})])
+    one = process("worker", 0, "a", spans=[TracedSpan("step", 1, 0, 9, {})])
     assert isinstance(write_trace(Path("/dev/full/trace.json"), [one], Window(1, 1)), OSError)
 
 
 def test_torch_profiler_shows_the_same_words() -> None:
     assert profiler.begin("pull") is None  # nobody looks
-    steps = Steps()
+    steps = StepFigures()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
         list(steps.data(iter([1, 2])))
         steps.begin_forward(4)
@@ -185,9 +187,11 @@ def test_spans_reach_a_collector(collector: tuple[str, list[bytes]], monkeypatch
     messages: Any = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     url, taken = collector
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
-    step = Span("step", 100, 0, 100, {"step": 1})
-    worker = process("worker", 0, "a", spans=[step, Span("pull", 100, 10, 20, {})], wires=[a_push(1, 30, 90, "a:0")])
-    apply = Span("apply", 1, 50, 60, {"step": 0, "pushes": [[0, 1, 1]]})
+    step = TracedSpan("step", 100, 0, 100, {"step": 1})
+    worker = process(
+        "worker", 0, "a", spans=[step, TracedSpan("pull", 100, 10, 20, {})], wires=[a_push(1, 30, 90, "a:0")]
+    )
+    apply = TracedSpan("apply", 1, 50, 60, {"step": 0, "pushes": [[0, 1, 1]]})
     server = process("server", 0, "a", spans=[apply], requests=[a_push(1, 40, 80)])
     send = otlp.own_sender()
     assert send is not None
@@ -211,9 +215,9 @@ def test_a_collector_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) 
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     monkeypatch.setattr(otlp, "TIMEOUT_S", 0.2)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
-    assert otlp.send([process("worker", 0, "a", spans=[Span("step", 1, 0, 9, {"step": 1})])]) is not None
+    assert otlp.send([process("worker", 0, "a", spans=[TracedSpan("step", 1, 0, 9, {"step": 1})])]) is not None
     monkeypatch.setattr(otlp, "ALL_S", -1.0)
-    told = otlp.send([process("worker", 0, "a", spans=[Span("step", 1, 0, 9, {"step": 1})])])
+    told = otlp.send([process("worker", 0, "a", spans=[TracedSpan("step", 1, 0, 9, {"step": 1})])])
     assert told == "0 of 1 spans were taken within -1 s, which is all there is"
 
 

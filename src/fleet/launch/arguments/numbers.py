@@ -9,7 +9,7 @@ import click
 from fleet.errors import UsageError
 
 
-class Whole(click.ParamType[int]):
+class WholeNumber(click.ParamType[int]):
     """A whole number within bounds, refused in the words of the rest of fleetrun."""
 
     name = "N"

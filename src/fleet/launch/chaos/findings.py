@@ -47,7 +47,7 @@ class Invariant:
 
 
 @dataclass
-class Findings:
+class ChaosFindings:
     """Everything that the report shows."""
 
     chaos: str

@@ -21,7 +21,7 @@ from fleet import env
 from fleet.errors import DeadlineError, UsageError
 from fleet.jobfiles import whole
 from fleet.launch.arguments.misplaced import refuse_misplaced
-from fleet.launch.arguments.numbers import Whole
+from fleet.launch.arguments.numbers import WholeNumber
 from fleet.launch.arguments.options import Options
 from fleet.launch.meet.job_token import own_token
 from fleet.launch.meet.team import Team
@@ -98,10 +98,10 @@ def _network(_context: click.Context, _parameter: click.Parameter, text: str | N
 @click.option(
     "--rows", multiple=True, callback=_rows, metavar="TABLE=N", help="Rows a table will have; may be repeated."
 )
-@click.option("--hosts", "num_hosts", type=Whole(1), help="How many such machines.  [default: 1]")
-@click.option("--cores", "num_cores", type=Whole(1), help="Of each machine.  [default: this one's]")
+@click.option("--hosts", "num_hosts", type=WholeNumber(1), help="How many such machines.  [default: 1]")
+@click.option("--cores", "num_cores", type=WholeNumber(1), help="Of each machine.  [default: this one's]")
 @click.option("--host_memory", "--host-memory", callback=_size, metavar="SIZE", help="Of each machine, such as 512GiB.")
-@click.option("--num_gpus", "--num-gpus", type=Whole(0), help="Of each machine.  [default: this one's]")
+@click.option("--num_gpus", "--num-gpus", type=WholeNumber(0), help="Of each machine.  [default: this one's]")
 @click.option("--gpu_memory", "--gpu-memory", callback=_size, metavar="SIZE", help="Of each GPU, such as 80GiB.")
 @click.option("--network", callback=_network, metavar="RATE", help="Between machines.  [default: 10Gbit]")
 @click.option("--disk", callback=_size, metavar="SIZE", help="Free for rows on each machine.  [default: not asked]")

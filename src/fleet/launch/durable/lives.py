@@ -33,7 +33,7 @@ SOON_S = 60.0
 
 
 @dataclass
-class Return:
+class Comeback:
     """A process that died and was started again."""
 
     name: str
@@ -65,12 +65,12 @@ class Lives:
         """How many lives in a row ended by an exit code, none of them long: slow mistakes come to an end, too."""
         self._due: dict[Child, float] = {}
         """Dead children and the moment their place is to be taken, by the monotonic clock."""
-        self._away: dict[Child, Return] = {}
+        self._away: dict[Child, Comeback] = {}
         """Living children that are not back yet."""
         self._excused: set[int] = set()
         self.given_up: dict[Child, str] = {}
         """Children that failed and are not started again, and why; "" where that needs no word."""
-        self.returns: list[Return] = []
+        self.returns: list[Comeback] = []
 
     @property
     def is_durable(self) -> bool:
@@ -113,11 +113,11 @@ class Lives:
         """Take its place later: it could not be done now."""
         self._due[child] = time.monotonic() + seconds
 
-    def began(self, old: Child, new: Child) -> Return:
+    def began(self, old: Child, new: Child) -> Comeback:
         """Take note that `new` has the place of `old`."""
         assert old.status is not None
         assert old.exited_at is not None
-        self._away[new] = this = Return(new.plan.name, how_it_died(old.status), new.life + 1, old.exited_at)
+        self._away[new] = this = Comeback(new.plan.name, how_it_died(old.status), new.life + 1, old.exited_at)
         self.returns.append(this)
         return this
 
@@ -197,7 +197,7 @@ def how_it_died(status: int) -> str:
     return f"was killed by {signal_name(-status)}" if status < 0 else f"ended with exit code {status}"
 
 
-def summary(returns: Iterable[Return]) -> str | None:
+def summary(returns: Iterable[Comeback]) -> str | None:
     """`3 restarts: server 1 back after 0.8 s and 1.2 s, worker 0 back after 2.0 s`; None if there were none."""
     by_name: defaultdict[str, list[float | None]] = defaultdict(list)
     for one in returns:

@@ -27,7 +27,7 @@ from fleet.launch.arguments.options import Nodes
 from fleet.launch.meet.conversation import GapError
 from fleet.launch.meet.guest import Guest
 from fleet.launch.meet.job_token import JobToken
-from fleet.launch.meet.lobby import Lobby, Return, Visitor
+from fleet.launch.meet.lobby import Lobby, ReturningGuest, Visitor
 from fleet.launch.meet.messages import PROTOCOL, HungUpError, NodeFailed, Offer
 from fleet.launch.meet.reach import SLIP_S, SUSPECT_S, Patience, probe
 from fleet.launch.meet.seats import choose, how_to_come, seat
@@ -218,7 +218,7 @@ class Host:
                 guest.welcome()
                 if self._state is _State.RUNNING:
                     self._tell(guest, say="wait")
-            case Return(guest, connection, session):
+            case ReturningGuest(guest, connection, session):
                 probe(connection, self._patience)
                 if not guest.welcome_back(self._selector, connection, session):
                     self._cut(guest)

@@ -19,7 +19,7 @@ from fleet.errors import CommunicationError
 from fleet.launch.meet.conversation import Conversation
 from fleet.launch.meet.host import FAREWELL_S, Host
 from fleet.launch.meet.job_token import JobToken, is_nonce, new_nonce
-from fleet.launch.meet.messages import PROTOCOL, CutOffError, HungUpError, Line
+from fleet.launch.meet.messages import PROTOCOL, CutOffError, HungUpError, MessageLine
 from fleet.launch.meet.reach import SLIP_S, SUSPECT_S, Patience, probe, silent_s
 from fleet.net import Endpoint
 
@@ -33,7 +33,7 @@ _TICK_S = 0.01
 
 
 @dataclass(frozen=True)
-class Seat:
+class ReturnTicket:
     """By what the meeting point knows this launcher again."""
 
     name: str
@@ -47,10 +47,10 @@ class Link:
         self,
         point: Endpoint,
         address: str,
-        line: Line,
+        line: MessageLine,
         patience: Patience,
         session: str = "",
-        seat: Seat | None = None,
+        seat: ReturnTicket | None = None,
         host: Host | None = None,
     ) -> None:
         """`session` names the conversation, for seals; it is empty where no token was given, and beside the host.
@@ -72,7 +72,7 @@ class Link:
         self._broken: HungUpError | CutOffError | None = None
         self._broken_at = 0.0
         self._missed_since: float | None = None
-        self._left: list[Line] = []
+        self._left: list[MessageLine] = []
         """Connections that the meeting point may still take for ours; closed now, they would look like our end."""
         self._has_ended = False
         """The job is over, as far as was heard, so that nobody need come back."""
@@ -174,9 +174,9 @@ class Link:
                 raise HungUpError(f"it could not be reached for {self._patience}") from None
             time.sleep(_PAUSE_S)
 
-    def _replace(self, seat: Seat) -> None:
+    def _replace(self, seat: ReturnTicket) -> None:
         connection = socket.create_connection((self.point.host, self.point.port), timeout=_TRY_S)
-        line = Line(connection)
+        line = MessageLine(connection)
         try:
             self._prove(line, seat)
         except BaseException:
@@ -197,7 +197,7 @@ class Link:
         if self._is_closing:
             line.shut()
 
-    def _prove(self, line: Line, seat: Seat) -> None:
+    def _prove(self, line: MessageLine, seat: ReturnTicket) -> None:
         """Say who we are and how far we have heard, and hear how far we were heard."""
         nonce = new_nonce()
         line.send(protocol=PROTOCOL, back=seat.name, nonce=nonce)
@@ -214,7 +214,7 @@ class Link:
             raise CommunicationError("another program listens there now")
         self._conversation.acknowledge(welcome["heard"])
 
-    def _answer(self, line: Line) -> dict[str, Any]:
+    def _answer(self, line: MessageLine) -> dict[str, Any]:
         answer = line.receive()
         if answer.get("protocol") != PROTOCOL or "error" in answer:
             raise CommunicationError(str(answer.get("error", "another program listens there now")))

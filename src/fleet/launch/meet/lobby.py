@@ -39,7 +39,7 @@ class Visitor:
 
 
 @dataclass(frozen=True)
-class Return:
+class ReturningGuest:
     """A launcher that was here before, over a new connection."""
 
     guest: Guest
@@ -71,7 +71,7 @@ class Lobby:
         self.listener.setblocking(False)
         self.selector.register(self.listener, selectors.EVENT_READ)
 
-    def serve(self, visitor: Visitor | None) -> Guest | Return | None:
+    def serve(self, visitor: Visitor | None) -> Guest | ReturningGuest | None:
         """Open the door (None) or hear a visitor, of whom the selector has told; the guest, if one was admitted."""
         if visitor is not None:
             return self._read(visitor) if visitor in self._visitors else None
@@ -115,7 +115,7 @@ class Lobby:
         self._visitors.remove(visitor)
         self.selector.unregister(visitor.socket)
 
-    def _read(self, visitor: Visitor) -> Guest | Return | None:
+    def _read(self, visitor: Visitor) -> Guest | ReturningGuest | None:
         try:
             chunk = visitor.socket.recv(1 << 16)
         except OSError:
@@ -127,7 +127,7 @@ class Lobby:
             return self._answer(visitor)
         return None
 
-    def _answer(self, visitor: Visitor) -> Guest | Return | None:
+    def _answer(self, visitor: Visitor) -> Guest | ReturningGuest | None:
         """Admit a launcher of this job; tell another one what differs; drop what is not a launcher."""
         try:
             message = _read_message(visitor)
@@ -142,7 +142,7 @@ class Lobby:
                     visitor.challenge = new_nonce()
                     say(visitor.socket, say="prove", challenge=visitor.challenge)
                     return None
-                admitted: Guest | Return | str = complaint or self._judge(visitor, message)
+                admitted: Guest | ReturningGuest | str = complaint or self._judge(visitor, message)
             elif _is_back(visitor.hello):
                 admitted = self._recognise(visitor, message)
             else:
@@ -160,7 +160,7 @@ class Lobby:
     def _unknown(self, hello: dict[str, Any]) -> str | None:
         return None if self.find(str(hello["back"])) and is_nonce(hello.get("nonce")) else _FORGOTTEN
 
-    def _recognise(self, visitor: Visitor, message: dict[str, Any]) -> Return | str:
+    def _recognise(self, visitor: Visitor, message: dict[str, Any]) -> ReturningGuest | str:
         """The guest that comes back: the same launcher, in the round in which what it has heard has left it."""
         assert visitor.hello is not None
         guest = self.find(str(visitor.hello["back"]))
@@ -174,7 +174,7 @@ class Lobby:
         if type(num_heard) is not int or said["restart"] != guest.round_after(num_heard):
             return "this machine is in another round of the job"
         guest.conversation.acknowledge(num_heard)
-        return Return(guest, visitor.socket, session)
+        return ReturningGuest(guest, visitor.socket, session)
 
     def _one_sided_token(self, hello: dict[str, Any]) -> str | None:
         if (hello.get("nonce") is not None) == self.token.is_given:

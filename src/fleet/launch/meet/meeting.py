@@ -23,8 +23,8 @@ from fleet.errors import CommunicationError, DeadlineError, EndpointError, Usage
 from fleet.launch.arguments.options import Nodes
 from fleet.launch.meet.host import Host
 from fleet.launch.meet.job_token import JobToken, is_nonce, new_nonce
-from fleet.launch.meet.link import Link, Seat
-from fleet.launch.meet.messages import PROTOCOL, HungUpError, Line, Offer
+from fleet.launch.meet.link import Link, ReturnTicket
+from fleet.launch.meet.messages import PROTOCOL, HungUpError, MessageLine, Offer
 from fleet.launch.meet.reach import Patience, probe
 from fleet.net import Endpoint
 
@@ -72,7 +72,7 @@ def join(
                 return _Knock(point, nodes, rank, token, make_offer, patience, deadline, reminder).join()
             offer = make_offer(point.host)
             host = Host(listener, point, nodes, max_restart, rank or 0, offer, token, timeout_s(), patience)
-            return Link(point, point.host, Line(host.own_end), patience, host=host)
+            return Link(point, point.host, MessageLine(host.own_end), patience, host=host)
         except _BusyError:
             if time.monotonic() > deadline:
                 raise DeadlineError(
@@ -137,7 +137,7 @@ class _Knock:
 
     def _once(self) -> Link:
         connection = _connect(self.point, self.deadline, self.reminder)
-        line = Line(connection)
+        line = MessageLine(connection)
         try:
             address = connection.getsockname()[0]
             # Beside the host: others reach this machine by the name they reach the host by.
@@ -154,7 +154,7 @@ class _Knock:
             raise
         return Link(self.point, address, line, self.patience, session, seat)
 
-    def _introduce(self, line: Line, hello: dict[str, Any]) -> tuple[str, Seat | None]:
+    def _introduce(self, line: MessageLine, hello: dict[str, Any]) -> tuple[str, ReturnTicket | None]:
         """Say hello, prove the token if one was given, and be welcomed; returns the session, and how to come back."""
         nonce = ""
         if self.token.is_given:
@@ -172,10 +172,10 @@ class _Knock:
             )
         name, ticket = answer.get("name"), self.token.value if self.token.is_given else answer.get("ticket")
         is_known = is_nonce(name) and isinstance(ticket, str)
-        return session, Seat(str(name), JobToken(str(ticket), self.token.is_given)) if is_known else None
+        return session, ReturnTicket(str(name), JobToken(str(ticket), self.token.is_given)) if is_known else None
 
 
-def _receive_from_host(line: Line, point: Endpoint) -> dict[str, Any]:
+def _receive_from_host(line: MessageLine, point: Endpoint) -> dict[str, Any]:
     try:
         answer = line.receive()
     except CommunicationError as error:

@@ -116,7 +116,7 @@ class CutOffError(CommunicationError):
     """The connection broke; that says nothing about the other side."""
 
 
-class Line:
+class MessageLine:
     """A connection that carries one JSON object a line."""
 
     def __init__(self, connection: socket.socket) -> None:

@@ -29,7 +29,7 @@ _GAUGES = {"fleet_table_rows": "rows", "fleet_table_memory_bytes": "memory_bytes
 _HISTOGRAMS = {"fleet_worker_step_seconds": "step_s", "fleet_server_staleness_steps": "staleness_steps"}
 
 
-class Board:
+class CurveWriter:
     """Of the launcher of one machine."""
 
     def __init__(self, folder: Path, log_dir: Path) -> None:
@@ -168,10 +168,10 @@ def require_tensorboard() -> None:
         raise UsageError("--tensorboard needs tensorboard: pip install 'torch-fleet[curves]'") from None
 
 
-def make_board(options: Options) -> Board | None:
+def make_board(options: Options) -> CurveWriter | None:
     """What writes for TensorBoard; None where that is not asked for."""
     if options.tensorboard is None or options.dry_run:
         return None
     log_dir = Path(options.log_dir).absolute()
     folder = Path(options.tensorboard).absolute() if options.tensorboard else log_dir / "tensorboard"
-    return Board(folder, log_dir)
+    return CurveWriter(folder, log_dir)

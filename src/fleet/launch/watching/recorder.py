@@ -19,7 +19,7 @@ from fleet import env
 from fleet.jobfiles import figures as files
 from fleet.jobfiles import whole
 from fleet.launch.arguments.options import Options
-from fleet.launch.durable.lives import Return
+from fleet.launch.durable.lives import Comeback
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
 from fleet.launch.processes.endings import how_it_ended
@@ -46,7 +46,7 @@ class Recorder:
         self._node = 0
         self._machine: dict[str, Any] = {}
         self._children: Callable[[], Sequence[Child]] = list
-        self._returns: Callable[[], Sequence[Return]] = list
+        self._returns: Callable[[], Sequence[Comeback]] = list
         self._told: set[int] = set()
         """Returns of processes that were told, by their id()."""
         self._processes: dict[int, psutil.Process] = {}
@@ -82,7 +82,7 @@ class Recorder:
         self._put([])
         logging.getLogger("fleetrun").addHandler(self._handler)
 
-    def follow(self, children: Callable[[], Sequence[Child]], returns: Callable[[], Sequence[Return]]) -> None:
+    def follow(self, children: Callable[[], Sequence[Child]], returns: Callable[[], Sequence[Comeback]]) -> None:
         """From now on write down how these are; called once all of them have started, for it starts a thread."""
         self._children, self._returns = children, returns
         if self._thread is None:

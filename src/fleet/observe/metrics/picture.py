@@ -24,7 +24,7 @@ MOST_EVENTS = 200
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenProcess:
     """One process of a job, as its launcher saw it last, with its figures."""
 
     name: str
@@ -51,7 +51,7 @@ class Picture:
     """A whole job, of all machines that write into this folder."""
 
     machines: list[dict[str, Any]]
-    processes: list[Seen]
+    processes: list[SeenProcess]
     problems: list[str]
 
     @property
@@ -76,7 +76,7 @@ def read_picture(log_dir: Path) -> Picture:
     """What is known of the job now; UsageError if nothing is."""
     folder, now = observed(log_dir), time.time()
     machines: list[dict[str, Any]] = []
-    processes: list[Seen] = []
+    processes: list[SeenProcess] = []
     problems: list[str] = []
     for path in sorted(folder.glob("fleetrun.*.json")):
         try:
@@ -90,7 +90,7 @@ def read_picture(log_dir: Path) -> Picture:
     return Picture(machines, processes, problems)
 
 
-def _machine(folder: Path, path: Path, now: float) -> tuple[dict[str, Any], list[Seen], list[str]]:
+def _machine(folder: Path, path: Path, now: float) -> tuple[dict[str, Any], list[SeenProcess], list[str]]:
     """What one launcher has written, its processes, and what is wrong with their files; any error if it is damaged."""
     machine = whole.read(path)
     if machine is None:
@@ -102,7 +102,7 @@ def _machine(folder: Path, path: Path, now: float) -> tuple[dict[str, Any], list
     return machine, [seen for seen, _ in found], [problem for _, problem in found if problem]
 
 
-def _seen(folder: Path, about: dict[str, Any], *, is_over: bool) -> tuple[Seen, str]:
+def _seen(folder: Path, about: dict[str, Any], *, is_over: bool) -> tuple[SeenProcess, str]:
     state = str(about.get("state", ""))
     if is_over and state in ("running", "waiting"):
         state = "gone"
@@ -121,7 +121,7 @@ def _seen(folder: Path, about: dict[str, Any], *, is_over: bool) -> tuple[Seen, 
     is_up = state in ("running", "waiting")
     where = str(figures.get("where", "")) if figures is not None and is_up else ""
     name, role = str(about.get("name")), str(about.get("role"))
-    return Seen(name, role, index, state, is_up, about, samples, written_at, where), problem
+    return SeenProcess(name, role, index, state, is_up, about, samples, written_at, where), problem
 
 
 def flat(sample: Sample) -> dict[str, float]:

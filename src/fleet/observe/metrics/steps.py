@@ -21,7 +21,7 @@ STEP_BOUNDS = tuple(base * 10.0**power for power in range(-4, 3) for base in (1,
 """From 0.1 ms to 500 s."""
 
 
-class Steps:
+class StepFigures:
     """The steps of one worker. `clock` in seconds from anywhere, `wall` in seconds since 1970."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter, wall: Callable[[], float] = time.time) -> None:
@@ -150,5 +150,5 @@ class Steps:
         self._mark = None if part is None else profiler.begin(part)
 
 
-steps = Steps()
+steps = StepFigures()
 """Those of this process."""

@@ -22,7 +22,7 @@ LAST_S = 1.0
 """How long the end of a process waits for its last figures, on a disk that does not answer."""
 
 
-class Writer:
+class FiguresWriter:
     """Of one process; a fork of it writes nothing."""
 
     def __init__(self, base: Path, source: Registry, every_s: float = EVERY_S) -> None:
@@ -40,7 +40,7 @@ class Writer:
         whole.replace(self._path, written)
 
 
-_writers: list[Writer] = []
+_writers: list[FiguresWriter] = []
 """That of this process, if it has one."""
 
 
@@ -57,7 +57,7 @@ def begin() -> None:
     for source in (steps.read, reports.read, device.read):
         registry.remove(source)
         registry.add(source)
-    _writers[:] = [Writer(base, registry)]
+    _writers[:] = [FiguresWriter(base, registry)]
     atexit.register(_writers[0].stop)
 
 

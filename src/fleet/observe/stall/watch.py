@@ -39,7 +39,7 @@ class Noticed(Protocol):
         """Who noticed it."""
 
 
-class Placed(Protocol):
+class LocatedState(Protocol):
     """Where a worker is."""
 
     @property
@@ -48,7 +48,7 @@ class Placed(Protocol):
 
 
 Stall = TypeVar("Stall", bound=Noticed)
-State = TypeVar("State", bound=Placed)
+State = TypeVar("State", bound=LocatedState)
 
 
 class Watch(threading.Thread, ABC, Generic[Stall, State]):

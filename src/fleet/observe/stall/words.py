@@ -16,7 +16,7 @@ SILENCE = "its process is stopped or stuck outside Python, or its machine is gon
 MAX_STACKS = 3
 
 
-class Found(Protocol):
+class LocatedWorker(Protocol):
     """Where one worker is."""
 
     @property
@@ -79,9 +79,9 @@ def ending_text(what: str, timeout_s: float) -> str:
     )
 
 
-def stack_lines(states: Iterable[Found]) -> list[str]:
+def stack_lines(states: Iterable[LocatedWorker]) -> list[str]:
     """Each stack once, with those who share it."""
-    shared: dict[tuple[str, ...], list[Found]] = {}
+    shared: dict[tuple[str, ...], list[LocatedWorker]] = {}
     for state in states:
         shared.setdefault(state.stack, []).append(state)
     lines = []
@@ -93,6 +93,6 @@ def stack_lines(states: Iterable[Found]) -> list[str]:
     return lines
 
 
-def _owners(owners: Sequence[Found]) -> str:
+def _owners(owners: Sequence[LocatedWorker]) -> str:
     first = owners[0]
     return f"stack of {workers_text([one.worker for one in owners])} (pid {first.pid} on {first.host}):"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fleet.observe.tracing.clocks import Offset, offsets
-from fleet.observe.tracing.reading import Span, Traced
+from fleet.observe.tracing.reading import Traced, TracedSpan
 
 LANES = 1 << 24
 """Rows that are no threads are numbered from here; Linux has no thread with such a number."""
@@ -76,7 +76,7 @@ class _Page:
         yield from self._requests()
 
     def _calls(self) -> Iterator[Json]:
-        groups: dict[str, list[Span]] = {}
+        groups: dict[str, list[TracedSpan]] = {}
         for call in self._process.wires:
             endpoint = str(call.about.get("endpoint"))
             groups.setdefault(self._servers.get(endpoint, endpoint), []).append(call)
@@ -88,20 +88,20 @@ class _Page:
                 yield self._arrow("s", call.thread, call.begin_ns, call.about, str(call.about.get("endpoint")))
 
     def _requests(self) -> Iterator[Json]:
-        groups: dict[int, list[Span]] = {}
+        groups: dict[int, list[TracedSpan]] = {}
         for request in self._process.requests:
             groups.setdefault(int(request.about.get("worker", 0)), []).append(request)
         for number, (worker, requests) in enumerate(sorted(groups.items())):
             for lane, found in self._lanes(f"requests of worker {worker}", number, requests):
                 yield from [found] if isinstance(found, dict) else self._request(found, lane)
 
-    def _request(self, one: Span, lane: int) -> Iterator[Json]:
+    def _request(self, one: TracedSpan, lane: int) -> Iterator[Json]:
         yield self._complete(one, f"request {one.name.lower()}", lane)
         if (wait := one.about.get("wait")) is not None:
             begin, end = max(wait[0], one.begin_ns), min(wait[1], one.end_ns)
             yield self._complete(one._replace(begin_ns=begin, end_ns=end, about={}), "wait for the step", lane)
 
-    def _lanes(self, name: str, number: int, spans: Sequence[Span]) -> Iterator[tuple[int, Json | Span]]:
+    def _lanes(self, name: str, number: int, spans: Sequence[TracedSpan]) -> Iterator[tuple[int, Json | TracedSpan]]:
         """The spans with rows in which they do not overlap; first what the rows are called."""
         ends: list[int] = []
         for span in sorted(spans, key=lambda one: (one.begin_ns, one.end_ns)):
@@ -114,7 +114,7 @@ class _Page:
             ends[place] = span.end_ns
             yield lane, span
 
-    def _arrows_in(self, span: Span) -> Iterator[Json]:
+    def _arrows_in(self, span: TracedSpan) -> Iterator[Json]:
         """The ends of arrows from the pushes that this applies."""
         if span.name == "apply":
             inside = span.begin_ns + min(1000, (span.end_ns - span.begin_ns) // 2)
@@ -130,7 +130,7 @@ class _Page:
         event |= {"pid": self._page, "tid": thread, "ts": self._time(at_ns)}
         return {**event, "bp": "e"} if phase == "f" else event
 
-    def _complete(self, span: Span, name: str, lane: int) -> Json:
+    def _complete(self, span: TracedSpan, name: str, lane: int) -> Json:
         event: Json = {"ph": "X", "name": name, "cat": self._process.role, "pid": self._page, "tid": lane}
         event |= {"ts": self._time(span.begin_ns), "dur": (span.end_ns - span.begin_ns) / 1000}
         about = {key: value for key, value in span.about.items() if key != "wait"}

@@ -17,7 +17,7 @@ from typing import Any
 
 from fleet import env
 from fleet.observe.tracing.clocks import offsets
-from fleet.observe.tracing.reading import Span, Traced
+from fleet.observe.tracing.reading import Traced, TracedSpan
 
 TIMEOUT_S = 10
 ALL_S = 60.0
@@ -94,12 +94,12 @@ def otel_spans(processes: Sequence[Traced]) -> list[Any]:
     return found
 
 
-def _all(one: Traced) -> list[tuple[str, Span]]:
+def _all(one: Traced) -> list[tuple[str, TracedSpan]]:
     named = [("", span) for span in one.spans]
     return named + [("wire ", span) for span in one.wires] + [("request ", span) for span in one.requests]
 
 
-def _push(span: Span) -> tuple[int, ...]:
+def _push(span: TracedSpan) -> tuple[int, ...]:
     return tuple(span.about.get(name, 0) for name in ("worker", "incarnation", "sequence"))
 
 
@@ -118,7 +118,7 @@ def _key() -> bytes:
     return secrets.token_bytes(16)
 
 
-def _span(one: Traced, kind: str, span: Span, shift: int, parent: Any, unique: str) -> Any:
+def _span(one: Traced, kind: str, span: TracedSpan, shift: int, parent: Any, unique: str) -> Any:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
 

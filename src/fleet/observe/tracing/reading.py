@@ -13,7 +13,7 @@ from fleet.jobfiles import whole
 from fleet.observe.tracing.trace_files import FORM, own_files
 
 
-class Span(NamedTuple):
+class TracedSpan(NamedTuple):
     """Something that a thread did, a call of a worker, or a request that a server got."""
 
     name: str
@@ -37,9 +37,9 @@ class Traced:
     mono_ns: int
     endpoint: str = ""
     threads: dict[int, str] = field(default_factory=dict)
-    spans: list[Span] = field(default_factory=list)
-    wires: list[Span] = field(default_factory=list)
-    requests: list[Span] = field(default_factory=list)
+    spans: list[TracedSpan] = field(default_factory=list)
+    wires: list[TracedSpan] = field(default_factory=list)
+    requests: list[TracedSpan] = field(default_factory=list)
     num_steps: int = 0
     num_lost: int = 0
     is_over: bool = False
@@ -100,7 +100,7 @@ def _take(found: Traced, line: list[Any]) -> None:
     kind, *rest = line
     kept = {"span": found.spans, "wire": found.wires, "request": found.requests}.get(kind)
     if kept is not None and len(rest) == 5 and all(isinstance(one, int) for one in rest[1:4]):
-        span = Span(*rest)
+        span = TracedSpan(*rest)
         kept.append(span if span.end_ns >= span.begin_ns else span._replace(end_ns=span.begin_ns))
     elif kind == "thread" and len(rest) == 2:
         found.threads.setdefault(rest[0], str(rest[1]))  # that of Python comes first

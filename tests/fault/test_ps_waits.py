@@ -15,7 +15,7 @@ import pytest
 
 from fleet.errors import CommunicationError, DeadlineError
 from fleet.net import Endpoint
-from fleet.observe.waiting import Awaited
+from fleet.observe.waits.waiting import Awaited
 from fleet.ps import grpc_client, grpc_server
 from fleet.ps.calls import Call, Voice
 from fleet.ps.keepalive import client_options, server_options

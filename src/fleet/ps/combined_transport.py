@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fleet import _native
 from fleet.errors import CommunicationError
-from fleet.observe.waiting import Awaited, workers_text
+from fleet.observe.waits.waiting import Awaited, workers_text
 from fleet.ps.answer_room import SPARE_BYTES, AnswerRoom
 from fleet.ps.combiner import LEAVE
 from fleet.ps.plane_client import CONNECT_S, METHODS, PlaneAnswer, failed

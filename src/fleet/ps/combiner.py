@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fleet import _native
 from fleet.errors import NotReadyError, UsageError
-from fleet.observe.waiting import Awaited, told_meanwhile, workers_text
+from fleet.observe.waits.waiting import Awaited, told_meanwhile, workers_text
 from fleet.ps.lane import Lane
 from fleet.ps.patience import longest_wait_s, step_timeout_s
 from fleet.ps.plane_server import failing

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.errors import CheckpointError, CommunicationError, UsageError
-from fleet.observe.waiting import workers_text
+from fleet.observe.waits.waiting import workers_text
 from fleet.ps import presence, storage
 from fleet.ps.ledger import Taken
 from fleet.ps.patience import longest_wait_s

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.errors import CommunicationError, DeadlineError, FleetError, UsageError
-from fleet.observe.waiting import workers_text
+from fleet.observe.waits.waiting import workers_text
 from fleet.ps.calls import Call
 from fleet.ps.combining import Combined
 from fleet.ps.patience import rpc_timeout_s

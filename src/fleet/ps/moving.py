@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from fleet import _native
 from fleet.errors import CommunicationError, FleetError, UsageError
 from fleet.jobfiles.layouts import Layouts, own_layout, own_layouts
-from fleet.observe.waiting import workers_text
+from fleet.observe.waits.waiting import workers_text
 from fleet.ps import presence
 from fleet.ps.durability import portions
 from fleet.ps.journal.records import Kind, Part

@@ -16,7 +16,7 @@ from fleet.ps.wire import Tensor, Tensors
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from fleet.observe.waiting import Awaited
+    from fleet.observe.waits.waiting import Awaited
     from fleet.ps.proto import ps_pb2
 
 Answer: TypeAlias = "Future[tuple[Message, Tensors]]"

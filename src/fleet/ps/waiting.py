@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import FleetError
 from fleet.jobfiles.joining import unstopped_text
-from fleet.observe.waiting import Awaited, workers_text
+from fleet.observe.waits.waiting import Awaited, workers_text
 from fleet.ps.calls import Voice
 from fleet.ps.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.errors import UsageError
-from fleet.observe.waiting import workers_text
+from fleet.observe.waits.waiting import workers_text
 from fleet.ps.combined_transport import CombinedTransport
 from fleet.ps.combiner import Combiner
 from fleet.ps.gathering import Gathering

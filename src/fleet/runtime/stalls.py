@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fleet import env
 from fleet.net import Endpoint
-from fleet.observe.stall.limits import served_timeout_s
+from fleet.observe.waits.limits import served_timeout_s
 from fleet.ps.grpc_client import GrpcTransport
 from fleet.ps.own_token import token_for
 from fleet.ps.patience import is_durable, rpc_timeout_s

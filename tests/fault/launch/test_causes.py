@@ -45,7 +45,7 @@ def test_the_report_names_the_cause_not_the_consequence(tmp_path: Path) -> None:
         tmp_path,
         """
         import atexit, os, pathlib, sys, time
-        from fleet.observe import note_the_end
+        from fleet.jobfiles.ending import note_the_end
         note_the_end()
         if os.environ["PADDLE_TRAINER_ID"] == "1":
             @atexit.register
@@ -95,7 +95,7 @@ def test_a_killed_worker_is_the_cause_on_a_busy_machine_too(tmp_path: Path) -> N
         tmp_path,
         """
         import os, signal, time
-        from fleet.observe import note_the_end
+        from fleet.jobfiles.ending import note_the_end
         note_the_end()
         index = os.environ["PADDLE_TRAINER_ID"]
         with open(f"trainer.{index}", "w") as file:

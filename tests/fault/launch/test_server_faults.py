@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(300)
 # Workers hold a connection to each server, and raise when one breaks, as workers that train would.
 TRAIN = """
     import os, selectors, signal, socket, time
-    from fleet.observe import note_the_end
+    from fleet.jobfiles.ending import note_the_end
     note_the_end()
 
     def tell(name):

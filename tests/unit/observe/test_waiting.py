@@ -18,8 +18,8 @@ from fleet.launch.planning.plan import ProcessPlan
 from fleet.launch.processes.child import Child
 from fleet.launch.run import waits
 from fleet.launch.run.waits import Waits
-from fleet.observe import waiting
-from fleet.observe.waiting import Awaited, LongWait, told_meanwhile, waiting_in
+from fleet.observe.waits import waiting
+from fleet.observe.waits.waiting import Awaited, LongWait, told_meanwhile, waiting_in
 
 GRADIENTS = Awaited("the gradients of worker 1, step 120", (1,))
 

@@ -196,7 +196,7 @@ class Host:
         return len(grown) > len(members) and not any(member.is_done for member in members)
 
     def _stragglers(self) -> list[Guest]:
-        """Those of the last round who have not come back; while a round runs, its members."""
+        """Members of the last round who have not come back; while a round runs, all of its members."""
         return [guest for guest in self._guests if guest.place is not None]
 
     def _holder_of(self, rank: int) -> str | None:

@@ -37,7 +37,7 @@ from fleet.launch.watching.board import make_board
 from fleet.launch.watching.recorder import make_recorder
 from fleet.launch.watching.traces import make_traces
 from fleet.launch.watching.watch_ports import WatchPorts
-from fleet.observe.duration import in_words
+from fleet.observe.timing.duration import in_words
 
 log = logging.getLogger("fleetrun")
 

@@ -1,7 +1,7 @@
 """What the processes of this machine wait for, told on the launcher's terminal.
 
-Each process notes a wait that has grown long (`fleet.observe.waiting`). Whoever waits for the same shares a line. What
-the followed process waits for stands in its own log, which the terminal shows anyway.
+Each process notes a wait that has grown long (`fleet.observe.waits.waiting`). Whoever waits for the same shares a
+line. What the followed process waits for stands in its own log, which the terminal shows anyway.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fleet.jobfiles.joining import unstopped_text
 from fleet.jobfiles.wait_notes import WaitNote
 from fleet.launch.planning.plan import ProcessPlan
 from fleet.launch.processes.child import Child
-from fleet.observe.waiting import waiting_text, workers_text
+from fleet.observe.waits.waiting import waiting_text, workers_text
 
 
 @dataclass(frozen=True)

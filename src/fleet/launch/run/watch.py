@@ -34,7 +34,7 @@ from fleet.launch.run.outcome import RoundOutcome, failed_elsewhere, is_any_fina
 from fleet.launch.run.output import is_one_place, write_within
 from fleet.launch.run.waits import Forsaken, Waits
 from fleet.observe.stall.words import EXIT_CODE as STALLED
-from fleet.observe.waiting import workers_text
+from fleet.observe.waits.waiting import workers_text
 
 log = logging.getLogger("fleetrun")
 

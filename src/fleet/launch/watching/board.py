@@ -30,7 +30,7 @@ _HISTOGRAMS = {"fleet_worker_step_seconds": "step_s", "fleet_server_staleness_st
 
 
 class CurveWriter:
-    """Of the launcher of one machine."""
+    """Writes the curves of one machine's processes, for its launcher."""
 
     def __init__(self, folder: Path, log_dir: Path) -> None:
         if env.FLEET_METRICS.get() == "0":

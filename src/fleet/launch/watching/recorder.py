@@ -36,7 +36,7 @@ NUM_FINE = 600
 
 
 class Recorder:
-    """Of the launcher of one machine, for all rounds of a job."""
+    """Writes down one machine's processes for its launcher, in all rounds of a job."""
 
     def __init__(self, options: Options, job_id: str) -> None:
         self._options = options

@@ -19,10 +19,10 @@ from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.run.output import say
-from fleet.observe.tracing import otlp
-from fleet.observe.tracing.chrome import chrome_trace
-from fleet.observe.tracing.reading import Traced, is_complete, read_trace
-from fleet.observe.tracing.trace_files import EVERY_S
+from fleet.observe.traces import otlp
+from fleet.observe.traces.chrome import chrome_trace
+from fleet.observe.traces.reading import Traced, is_complete, read_trace
+from fleet.observe.traces.trace_files import EVERY_S
 from fleet.observe.tracing.window import Window
 
 NAME = "trace.json"
@@ -33,7 +33,7 @@ log = logging.getLogger("fleetrun")
 
 
 class Traces:
-    """Of the launcher of one machine."""
+    """The trace of a job, gathered by the launcher of one machine."""
 
     def __init__(self, options: Options, window: Window) -> None:
         if env.FLEET_METRICS.get() == "0":

@@ -149,7 +149,7 @@ def quantile(spread: Spread, share: float) -> float:
 
 
 def kept(samples: list[Sample]) -> dict[str, float]:
-    """Those numbers whose changes are kept."""
+    """The numbers whose changes are kept."""
     found: dict[str, float] = {}
     for sample in samples:
         if FIGURES[sample.name].is_kept:

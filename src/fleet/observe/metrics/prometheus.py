@@ -71,7 +71,7 @@ class _Collector:
 
 
 def _samples(seen: SeenProcess) -> Iterator[Sample]:
-    """Of one that has ended, that it has; its figures are no more."""
+    """The lines of one process; of one that has ended only that it has, for its figures are no more."""
     yield Sample("fleet_process_up", float(seen.is_up))
     yield Sample("fleet_process_restarts_total", float(seen.about.get("life") or 0))
     if not seen.is_up:

@@ -89,5 +89,5 @@ def _count(value: Any) -> int:
 
 
 reports = Reports(steps)
-"""Those of this process."""
+"""What this process has reported."""
 report = reports.report

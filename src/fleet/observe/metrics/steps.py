@@ -42,7 +42,7 @@ class StepFigures:
         self._began: tuple[float, float] | None = None
         self._forward_end: tuple[float, float] | None = None
         self._mark: profiler.Mark | None = None
-        """Of the part that torch.profiler sees now."""
+        """The mark of the part that torch.profiler sees now."""
 
     def data(self, batches: Iterator[T]) -> Iterator[T]:
         """The same batches; the time that each takes to come is counted, and with each may begin a step."""
@@ -151,4 +151,4 @@ class StepFigures:
 
 
 steps = StepFigures()
-"""Those of this process."""
+"""The steps of this process."""

@@ -14,8 +14,8 @@ from fleet.observe.metrics.registry import Registry, registry
 from fleet.observe.metrics.reports import reports
 from fleet.observe.metrics.steps import steps
 from fleet.observe.metrics.where import where_it_trains
-from fleet.observe.periodic import Periodic
-from fleet.observe.waiting import notice_s
+from fleet.observe.timing.periodic import Periodic
+from fleet.observe.waits.waiting import notice_s
 
 EVERY_S = 1.0
 LAST_S = 1.0
@@ -23,7 +23,7 @@ LAST_S = 1.0
 
 
 class FiguresWriter:
-    """Of one process; a fork of it writes nothing."""
+    """Writes the figures of one process; a fork of it writes nothing."""
 
     def __init__(self, base: Path, source: Registry, every_s: float = EVERY_S) -> None:
         self._path = files.figures_file(base.parent, base.name, os.getpid())

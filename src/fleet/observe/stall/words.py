@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
-from fleet.observe.waiting import workers_text
+from fleet.observe.waits.waiting import workers_text
 
 EXIT_CODE = 124
 """How a worker ends after a stall: the code that `timeout` has for a command that took too long."""
@@ -25,7 +25,7 @@ class LocatedWorker(Protocol):
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """The id of its process."""
 
     @property
     def host(self) -> str:
@@ -33,7 +33,7 @@ class LocatedWorker(Protocol):
 
     @property
     def stack(self) -> tuple[str, ...]:
-        """Of its main thread, or the one that waits; innermost line last."""
+        """The stack of its main thread, or of the one that waits; innermost line last."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def silent_text(worker: int, addresses: Mapping[int, str]) -> str:
 
 
 def left_text(worker: int) -> str:
-    """Of one that has left the job."""
+    """`worker 1 did not come: its script has ended or ...`, for one that has left the job."""
     return f"worker {worker} did not come: its script has ended or has called fleet.shutdown()"
 
 

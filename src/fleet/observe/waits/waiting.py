@@ -17,7 +17,7 @@ from typing import Final, Self
 
 from fleet import env
 from fleet.jobfiles.wait_notes import forget_wait, note_wait
-from fleet.observe.stall.limits import served_timeout_s
+from fleet.observe.waits.limits import served_timeout_s
 
 NOTICE_S: Final = 10.0
 # How long a look at what is missing is waited for that nobody needs any more.
@@ -127,17 +127,17 @@ class LongWait:
         note_wait(self, awaited.what, awaited.workers, waited_s)
 
     def signed(self) -> None:
-        """Those it waits for are at work: how long they may take is counted from now on."""
+        """Whoever is waited for is at work: how long they may take is counted from now on."""
         self.sign_at = time.monotonic()
 
     def end(self) -> None:
-        """It waits no more."""
+        """Stop waiting; idempotent."""
         _present.pop(id(self), None)
         forget_wait(self)
 
 
 _present: dict[int, LongWait] = {}
-"""Those of this process that were told, and are not over."""
+"""The waits of this process that were told and are not over, by their id()."""
 
 
 def present_waits() -> list[LongWait]:

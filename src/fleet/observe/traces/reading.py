@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fleet.jobfiles import figures as files
 from fleet.jobfiles import whole
-from fleet.observe.tracing.trace_files import FORM, own_files
+from fleet.observe.traces.trace_files import FORM, own_files
 
 
 class TracedSpan(NamedTuple):

@@ -11,8 +11,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fleet.observe.tracing.clocks import Offset, offsets
-from fleet.observe.tracing.reading import Traced, TracedSpan
+from fleet.observe.traces.clocks import Offset, offsets
+from fleet.observe.traces.reading import Traced, TracedSpan
 
 LANES = 1 << 24
 """Rows that are no threads are numbered from here; Linux has no thread with such a number."""

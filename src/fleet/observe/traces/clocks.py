@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fleet.observe.tracing.reading import Traced
+from fleet.observe.traces.reading import Traced
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Offset:
 
 
 def offsets(processes: Sequence[Traced]) -> dict[str, Offset]:
-    """Of each machine, by its boot id; the first process's machine has the clock."""
+    """What to add to the clock of each machine, by its boot id; the first process's machine has the clock."""
     if not processes:
         return {}
     bounds = _bounds(processes)

@@ -26,7 +26,7 @@ from typing import Any
 from fleet import env
 from fleet.jobfiles.figures import FOLDER, own_base
 from fleet.observe.metrics.steps import steps
-from fleet.observe.periodic import Periodic
+from fleet.observe.timing.periodic import Periodic
 from fleet.observe.tracing.tracer import Event, Tracer, tracer
 from fleet.observe.tracing.window import Window
 
@@ -40,7 +40,7 @@ GRACE_S = 1.0
 
 
 class TraceWriter:
-    """Of one process; a fork of it writes nothing."""
+    """Writes the trace of one process; a fork of it writes nothing."""
 
     def __init__(self, path: Path, window: Window, source: Tracer) -> None:
         self.pid = os.getpid()
@@ -91,7 +91,7 @@ def _head(window: Window) -> dict[str, Any]:
 
 
 _writers: list[TraceWriter] = []
-"""That of this process, if it has one."""
+"""The writer of this process, if it has one."""
 
 
 def begin() -> TraceWriter | None:

@@ -7,15 +7,17 @@ from typing import cast
 
 import pytest
 
-from fleet.launch.durable import lives
-from fleet.launch.durable.lives import Comeback, Lives, summary
+from fleet.launch.durable import lives, restart_policy
+from fleet.launch.durable.comebacks import Comeback, summary
+from fleet.launch.durable.lives import Lives
 from fleet.launch.processes.child import Child
 
 
 class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        monkeypatch.setattr(lives, "time", SimpleNamespace(time=lambda: self.now, monotonic=lambda: self.now))
+        for module in (lives, restart_policy):
+            monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: self.now, monotonic=lambda: self.now))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fleet import env
 from fleet.jobfiles.kept import FINISHED, LEFT, clear_finished
+from fleet.launch.durable.folder import has_journal
 from fleet.launch.processes.child import Child
 
 
@@ -34,6 +35,12 @@ def clear(children: Sequence[Child]) -> None:
     """Remove what is marked; called when servers have ended, too."""
     if workers := _workers(children):
         clear_finished(workers[0].parent, [folder.name for folder in workers])
+
+
+def is_stopped_early(server: Child) -> bool:
+    """Whether somebody else has told a server of a durable job to stop, while it was needed."""
+    folder = server.plan.variables.get(env.FLEET_DURABLE.name)
+    return folder is not None and has_journal(folder, server.plan.folder)
 
 
 def _workers(children: Sequence[Child]) -> list[Path]:

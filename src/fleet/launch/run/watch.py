@@ -17,9 +17,10 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from fleet.jobfiles.joining import unstopped_text
-from fleet.launch.durable import finished, lives
+from fleet.launch.durable import comebacks, finished
 from fleet.launch.durable.lives import Lives
 from fleet.launch.durable.reshards import Reshards
+from fleet.launch.durable.restart_policy import is_unfit
 from fleet.launch.meet.messages import AllDone, NodeFailed, Regroup
 from fleet.launch.meet.team import Team
 from fleet.launch.planning.durable_job import recovery_s
@@ -107,7 +108,7 @@ class Attempt:
         finally:
             self._clean_up()
         self._finish_following(follower, outcome)
-        if restarts := lives.summary(self.lives.returns):
+        if restarts := comebacks.summary(self.lives.returns):
             log.warning(restarts)
         return outcome
 
@@ -151,7 +152,7 @@ class Attempt:
                 case Child() if self._reshards is not None and self._reshards.is_past(event):
                     self._crew.release(event)
                     self._reshards.ended(event, self._crew.children)
-                case Child(status=0) if event.plan.role == "server" and not lives.is_stopped_early(event):
+                case Child(status=0) if event.plan.role == "server" and not finished.is_stopped_early(event):
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
                 case Child(status=0) if event.plan.role == "worker":
                     if all(worker.status == 0 for worker in self._crew.workers):
@@ -278,7 +279,7 @@ class Attempt:
             report.abort_line(self._crew.children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
         )
         complaints = tuple(filter(None, (text, self.lives.given_up.get(cause), aborted, *self._unstopped())))
-        return RoundOutcome(code, complaints, is_any_final(heard), lives.is_unfit(cause))
+        return RoundOutcome(code, complaints, is_any_final(heard), is_unfit(cause))
 
     def _stop(self, number: int) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""

@@ -19,7 +19,7 @@ from fleet import env
 from fleet.jobfiles import figures as files
 from fleet.jobfiles import whole
 from fleet.launch.arguments.options import Options
-from fleet.launch.durable.lives import Comeback
+from fleet.launch.durable.comebacks import Comeback
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
 from fleet.launch.processes.endings import how_it_ended

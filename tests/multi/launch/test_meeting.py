@@ -17,7 +17,8 @@ from fleet.errors import CommunicationError, EndpointError, UsageError
 from fleet.launch.arguments.options import Nodes
 from fleet.launch.meet import lobby
 from fleet.launch.meet.job_token import own_token
-from fleet.launch.meet.messages import PROTOCOL, AllDone, NodeFailed, Offer
+from fleet.launch.meet.line import PROTOCOL
+from fleet.launch.meet.messages import AllDone, NodeFailed, Offer
 from fleet.launch.meet.team import Round, Team
 from fleet.net import Endpoint, Hold
 from support.processes import wait_for_listener

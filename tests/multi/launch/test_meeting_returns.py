@@ -20,7 +20,8 @@ from fleet.launch.meet import host as meeting_point
 from fleet.launch.meet import link as launcher_link
 from fleet.launch.meet.guest import Guest
 from fleet.launch.meet.job_token import JobToken, new_nonce, own_token
-from fleet.launch.meet.messages import PROTOCOL, AllDone, JobOverError, NodeFailed, Offer
+from fleet.launch.meet.line import PROTOCOL
+from fleet.launch.meet.messages import AllDone, JobOverError, NodeFailed, Offer
 from fleet.launch.meet.team import Round, Team
 from fleet.net import Endpoint, Hold
 from support.processes import wait_for_listener, wait_until

@@ -15,7 +15,8 @@ from fleet.errors import EndpointError, UsageError
 from fleet.launch.arguments.options import Nodes
 from fleet.launch.meet import lobby
 from fleet.launch.meet.job_token import JobToken, new_nonce, own_token
-from fleet.launch.meet.messages import PROTOCOL, JobOverError, Offer
+from fleet.launch.meet.line import PROTOCOL
+from fleet.launch.meet.messages import JobOverError, Offer
 from fleet.launch.meet.team import Round, Team
 from fleet.net import Endpoint, Hold
 from support.processes import wait_for_listener

@@ -67,6 +67,17 @@ def test_servers_that_do_not_catch_sigterm_are_a_success_too(tmp_path: Path) -> 
     assert "warning:" not in result.err
 
 
+def test_notes_that_a_killed_job_has_left_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    for name in ("serverlog.0.note.serving", "workerlog.0.note.unstopped"):
+        (tmp_path / "log" / name).write_text('{"time": 1.0}')
+    result = fleetrun("--server_num", 1, "--worker_num", 1, script(tmp_path, "pass"), cwd=tmp_path)
+    assert result.code == 0, result.err
+    assert "server 0 ran the script to its end and served nobody" in result.err
+    assert "stop_worker" not in result.err
+    assert sorted(path.name for path in (tmp_path / "log").glob("*log.*")) == ["serverlog.0", "workerlog.0"]
+
+
 def alone() -> Team:
     return Team(own_token({}), 0)
 

@@ -101,7 +101,7 @@ def test_what_one_machine_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_needs(Options("train.py", nproc_per_node=2), Machine()).ports == Ports((), (free, free), free)
     needs = find_needs(Options("train.py", server_num=1, worker_num=2, start_port=7000), Machine())
     assert needs.ports == Ports(endpoints("127.0.0.1", 7000), endpoints("127.0.0.1", 7001, 7002), None)
-    assert needs.rendezvous is None
+    assert needs.meeting_place is None
     monkeypatch.setenv("FLAGS_START_PORT", "8000")
     assert find_needs(Options("train.py"), Machine()).ports == Ports(
         (), endpoints("127.0.0.1", 8000), Endpoint("127.0.0.1", 8001)
@@ -111,8 +111,8 @@ def test_what_one_machine_needs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_machines_that_meet_hold_ports_at_the_address_of_the_meeting() -> None:
     needs = find_needs(Options("train.py", master=f"{HERE}:6000", nnodes=Nodes(1, 4), max_restart=3), Machine())
     assert needs.layout is None
-    assert needs.rendezvous is not None
-    assert needs.rendezvous.terms == "--nnodes 1:4, --max_restart 3, collective"
+    assert needs.meeting_place is not None
+    assert needs.meeting_place.terms == "--nnodes 1:4, --max_restart 3, collective"
     assert {one.host for one in needs.ports.workers} == {THE_MEETING_S}
     assert needs.ports.at(THERE) == Ports((), endpoints(THERE, 0), Endpoint(THERE, 0))
 
@@ -124,8 +124,8 @@ def test_where_addresses_are_named_the_layout_is_known_before() -> None:
     assert needs.layout == JobLayout(
         (), (*endpoints(HERE, 7000, 7001), *endpoints(THERE, 7000, 7001)), (), (2, 3), Endpoint(HERE, 6998), 1, 2
     )
-    assert needs.rendezvous is not None
-    assert (needs.rendezvous.point, needs.rendezvous.rank) == (Endpoint(HERE, 6999), 1)
+    assert needs.meeting_place is not None
+    assert (needs.meeting_place.point, needs.meeting_place.rank) == (Endpoint(HERE, 6999), 1)
 
 
 def test_offers_in_their_order_are_the_layout() -> None:

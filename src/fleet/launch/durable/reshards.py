@@ -74,12 +74,12 @@ class Reshards:
         return made
 
     def begun(self, made: Sequence[ReadyProcess]) -> None:
-        """They have been started: let worker 0 know."""
+        """Let worker 0 know that the servers of `asked` have been started."""
         assert self._starting is not None
         self._layouts.start(self._starting, [one.plan.endpoint for one in made])
 
     def failed(self, why: str) -> None:
-        """They could not be."""
+        """Let worker 0 know that the servers of `asked` could not be started."""
         assert self._starting is not None
         self._layouts.start(self._starting, (), why)
         self._layouts.decide(self._starting, abandoned=why)

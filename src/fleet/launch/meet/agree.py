@@ -16,8 +16,8 @@ def agree(needs: Needs, team: Team, holds: ExitStack, *, is_dry: bool = False) -
 
     A dry run holds its ports and meets nobody. JobOverError if there is no other round.
     """
-    rendezvous = needs.rendezvous
-    if rendezvous is None or is_dry:
+    meeting_place = needs.meeting_place
+    if meeting_place is None or is_dry:
         held = hold(needs.ports, holds)
         return needs.layout or layout_of([held], 0), team.alone()
     if needs.layout is not None:
@@ -26,11 +26,11 @@ def agree(needs: Needs, team: Team, holds: ExitStack, *, is_dry: bool = False) -
     def make_offer(host: str) -> Offer:
         if needs.layout is not None:
             ports = needs.ports
-            return Offer(needs.layout.host, ports.servers, ports.workers, None, rendezvous.terms)
+            return Offer(needs.layout.host, ports.servers, ports.workers, None, meeting_place.terms)
         held = hold(needs.ports.at(host), holds)
-        return Offer(host, held.servers, held.workers, held.master, rendezvous.terms)
+        return Offer(host, held.servers, held.workers, held.master, meeting_place.terms)
 
-    this = team.meet(rendezvous.point, rendezvous.nodes, rendezvous.rank, make_offer)
+    this = team.meet(meeting_place.point, meeting_place.nodes, meeting_place.rank, make_offer)
     return needs.layout or layout_of(this.offers, this.node_index), this
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from fleet.errors import CommunicationError
 from fleet.launch.meet.conversation import Conversation, Message
 from fleet.launch.meet.job_token import JobToken, new_nonce
-from fleet.launch.meet.messages import MAX_LINE_BYTES, PROTOCOL, HungUpError, Offer
+from fleet.launch.meet.line import MAX_LINE_BYTES, PROTOCOL, HungUpError
+from fleet.launch.meet.messages import Offer
 from fleet.launch.meet.reach import Patience, silent_s
 
 
@@ -101,7 +102,7 @@ class Guest:
             raise TimeoutError("it takes nothing")
 
     def cut(self, selector: selectors.BaseSelector, wait_s: float, why: str) -> None:
-        """Its connection is of no use any more; it may come back with another, until it is given up."""
+        """Close a connection that is of no use any more; the guest may come back with another, until it is given up."""
         if self.connection is not None:
             selector.unregister(self.connection)
             self.connection.close()

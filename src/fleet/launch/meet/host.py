@@ -27,8 +27,9 @@ from fleet.launch.arguments.options import Nodes
 from fleet.launch.meet.conversation import GapError
 from fleet.launch.meet.guest import Guest
 from fleet.launch.meet.job_token import JobToken
+from fleet.launch.meet.line import PROTOCOL, HungUpError
 from fleet.launch.meet.lobby import Lobby, ReturningGuest, Visitor
-from fleet.launch.meet.messages import PROTOCOL, HungUpError, NodeFailed, Offer
+from fleet.launch.meet.messages import NodeFailed, Offer
 from fleet.launch.meet.reach import SLIP_S, SUSPECT_S, Patience, probe
 from fleet.launch.meet.seats import choose, how_to_come, seat
 from fleet.net import Endpoint
@@ -254,7 +255,7 @@ class Host:
             self._lose(guest, f"it said what cannot be understood ({error})")
 
     def _cut(self, guest: Guest) -> None:
-        """Its connection is of no use any more, and that may be the network's fault."""
+        """Close a guest's connection that is of no use any more, which may be the network's fault."""
         guest.cut(self._selector, self._patience.seconds, f"it could not be reached for {self._patience}")
 
     def _hear(self, guest: Guest, message: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from fleet.errors import CommunicationError
 from fleet.launch.meet.conversation import Conversation
 from fleet.launch.meet.host import FAREWELL_S, Host
 from fleet.launch.meet.job_token import JobToken, is_nonce, new_nonce
-from fleet.launch.meet.messages import PROTOCOL, CutOffError, HungUpError, MessageLine
+from fleet.launch.meet.line import PROTOCOL, CutOffError, HungUpError, MessageLine
 from fleet.launch.meet.reach import SLIP_S, SUSPECT_S, Patience, probe, silent_s
 from fleet.net import Endpoint
 

@@ -15,7 +15,8 @@ from fleet.errors import CommunicationError
 from fleet.launch.arguments.options import Nodes
 from fleet.launch.meet.guest import Guest, say
 from fleet.launch.meet.job_token import JobToken, is_nonce, new_nonce
-from fleet.launch.meet.messages import PROTOCOL, Offer
+from fleet.launch.meet.line import PROTOCOL
+from fleet.launch.meet.messages import Offer
 
 _HELLO_S = 5.0
 _MAX_STRANGERS = 256

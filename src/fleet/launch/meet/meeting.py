@@ -23,8 +23,9 @@ from fleet.errors import CommunicationError, DeadlineError, EndpointError, Usage
 from fleet.launch.arguments.options import Nodes
 from fleet.launch.meet.host import Host
 from fleet.launch.meet.job_token import JobToken, is_nonce, new_nonce
+from fleet.launch.meet.line import PROTOCOL, HungUpError, MessageLine
 from fleet.launch.meet.link import Link, ReturnTicket
-from fleet.launch.meet.messages import PROTOCOL, HungUpError, MessageLine, Offer
+from fleet.launch.meet.messages import Offer
 from fleet.launch.meet.reach import Patience, probe
 from fleet.net import Endpoint
 

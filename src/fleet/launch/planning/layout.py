@@ -42,7 +42,7 @@ class Ports:
 
 
 @dataclass(frozen=True)
-class Rendezvous:
+class MeetingPlace:
     """Where the machines of a job meet, and what must be the same on all of them."""
 
     point: Endpoint
@@ -87,7 +87,7 @@ class Needs:
 
     ports: Ports
     """What it is to hold."""
-    rendezvous: Rendezvous | None = None
+    meeting_place: MeetingPlace | None = None
     """Where it meets the others; None on a single machine."""
     layout: JobLayout | None = None
     """Where the arguments name every endpoint; None: the ports that were held decide."""

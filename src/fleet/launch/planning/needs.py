@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fleet import env, net
 from fleet.errors import EndpointError, UsageError
 from fleet.launch.arguments.options import Nodes, Options
-from fleet.launch.planning.layout import THE_MEETING_S, JobLayout, Needs, Ports, Rendezvous
+from fleet.launch.planning.layout import THE_MEETING_S, JobLayout, MeetingPlace, Needs, Ports
 from fleet.launch.tls.certificates import terms as terms_of_tls
 from fleet.net import Endpoint
 
@@ -39,7 +39,7 @@ def collective_needs(options: Options, num_local: int) -> Needs:
     master = Endpoint(ips[0], first + MASTER_OFFSET)
     return Needs(
         Ports((), tuple(workers[i] for i in local), master if node == 0 else None),
-        Rendezvous(
+        MeetingPlace(
             point=Endpoint(ips[0], first + MEETING_OFFSET),
             nodes=Nodes(len(ips), len(ips)),
             rank=node,
@@ -118,7 +118,7 @@ def met_needs(options: Options, num_servers: int, num_workers: int) -> Needs:
     both = f"{options.durable_terms}{terms_of_tls(options)}"
     return Needs(
         Ports.anywhere(THE_MEETING_S, num_servers, num_workers),
-        Rendezvous(
+        MeetingPlace(
             point=Endpoint.parse(options.master, "--master"),
             nodes=nodes,
             rank=options.rank,

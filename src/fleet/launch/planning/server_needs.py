@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleet import net
 from fleet.errors import EndpointError, NotSupportedError, UsageError
 from fleet.launch.arguments.options import Nodes, Options
-from fleet.launch.planning.layout import JobLayout, Needs, Ports, Rendezvous
+from fleet.launch.planning.layout import JobLayout, MeetingPlace, Needs, Ports
 from fleet.launch.planning.needs import (
     MEETING_OFFSET,
     lone_needs,
@@ -69,7 +69,7 @@ def _listed_needs(options: Options) -> Needs:
     lists = f"--servers {options.servers} --workers {options.workers}"
     return Needs(
         ports,
-        Rendezvous(
+        MeetingPlace(
             point=Endpoint(hosts[0], start_port(options) + MEETING_OFFSET),
             nodes=Nodes(num_nodes, num_nodes),
             rank=node,

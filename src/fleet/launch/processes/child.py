@@ -120,7 +120,7 @@ class Child:
 
     @property
     def notes(self) -> str:
-        """Its FLEET_NOTE_FILE, which its own children inherit."""
+        """The FLEET_NOTE_FILE of the process, which its own children inherit."""
         return str(self._files.note)
 
     def waits(self) -> list[WaitNote]:

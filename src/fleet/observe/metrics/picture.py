@@ -39,7 +39,7 @@ class SeenProcess:
     """Where a worker is in its script, if it has made no step for long."""
 
     def figures(self) -> dict[str, float]:
-        """Its figures as plain numbers, by name or, where there are several, `name|label`."""
+        """The figures of one process as plain numbers, by name or, where there are several, `name|label`."""
         found: dict[str, float] = {}
         for sample in self.samples:
             found |= flat(sample)

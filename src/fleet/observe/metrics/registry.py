@@ -112,4 +112,4 @@ class Registry:
 
 
 registry = Registry()
-"""That of this process."""
+"""The registry of this process."""

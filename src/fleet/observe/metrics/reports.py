@@ -19,7 +19,7 @@ class Reportable(Protocol):
     """A number, or a tensor of one element, on any device."""
 
     def __float__(self) -> float:
-        """Its value."""
+        """The value as a float."""
 
 
 class Reports:

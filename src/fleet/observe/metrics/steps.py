@@ -77,7 +77,7 @@ class StepFigures:
         self._began = self._clock(), self.inside()
 
     def end_forward(self) -> None:
-        """It has come out."""
+        """The batch of `begin_forward` has come out of the model."""
         if self._began is not None:
             self._forward_end = self._clock(), self.inside()
             self._add("forward", self._began, self._forward_end)
@@ -96,7 +96,7 @@ class StepFigures:
         self._next_mark("optimizer")
 
     def end_step(self, *, is_whole: bool = True) -> None:
-        """It has; `is_whole`: no other optimizer will step in this step."""
+        """An optimizer has stepped; `is_whole`: no other one will step in this step."""
         now = self._clock()
         if self._began is not None:
             self._add("optimizer", self._began, (now, self.inside()))

@@ -41,7 +41,7 @@ class FiguresWriter:
 
 
 _writers: list[FiguresWriter] = []
-"""That of this process, if it has one."""
+"""The writer of this process, if it has one."""
 
 
 def is_on() -> bool:

@@ -44,7 +44,7 @@ class LocatedState(Protocol):
 
     @property
     def worker(self) -> int:
-        """Its index."""
+        """The index of the worker."""
 
 
 Stall = TypeVar("Stall", bound=Noticed)

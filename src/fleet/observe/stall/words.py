@@ -21,7 +21,7 @@ class LocatedWorker(Protocol):
 
     @property
     def worker(self) -> int:
-        """Its index."""
+        """The index of the worker."""
 
     @property
     def pid(self) -> int:
@@ -29,7 +29,7 @@ class LocatedWorker(Protocol):
 
     @property
     def host(self) -> str:
-        """Its machine."""
+        """The machine that it runs on."""
 
     @property
     def stack(self) -> tuple[str, ...]:

@@ -92,4 +92,4 @@ class Tracer:
 
 
 tracer = Tracer()
-"""That of this process."""
+"""The tracer of this process."""

@@ -42,7 +42,9 @@ WORKER = """
 # A fleetrun without the seconds of grace that machines give each other: for jobs in which all goes in the order of the
 # test, so that nobody can come, or fail, a little later.
 HASTY = """
-from fleet.launch import cli, host, watch
+from fleet.launch import cli
+from fleet.launch.meet import host
+from fleet.launch.run import watch
 host.LAST_CALL_S = watch.HEARSAY_S = 0.3
 cli.main()
 """

@@ -93,7 +93,8 @@ WAIT = """
 
 # In the short versions launchers notice and tell sooner that a machine cannot be reached.
 HASTY = """
-from fleet.launch import cli, host, link
+from fleet.launch import cli
+from fleet.launch.meet import host, link
 host.SUSPECT_S = link.SUSPECT_S = 1.5
 cli.main()
 """

@@ -27,7 +27,7 @@ from fleet.ps.lookup import Request, make_lookup
 from fleet.ps.service import Service
 from fleet.ps.spec import DenseBlock, DenseSpec, JobSpec, TableSpec
 from fleet.ps.transport import Answer, Transport
-from fleet.ps.waiting import voice_of
+from fleet.ps.voices import voice_of
 from fleet.runtime import combine as combine_module
 from fleet.runtime.combine import check_combining, combine
 from support.plane import served

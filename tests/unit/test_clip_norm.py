@@ -16,9 +16,10 @@ from torch.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
 from fleet.errors import NotSupportedError, UsageError
 from fleet.net import Endpoint
 from fleet.nn import Embedding
+from fleet.ps.clip_factor import factor_of
 from fleet.ps.entries import AlwaysEntry
+from fleet.ps.mean_norm import mean_squared_norm
 from fleet.ps.modes.sync import Sync
-from fleet.ps.norms import factor_of, mean_squared_norm
 from fleet.ps.spec import DenseBlock, DenseSpec, JobSpec, RuleSpec, TableSpec
 from fleet.ps.update import PushedUpdate, TableUpdate
 from support.clipped import (

@@ -17,10 +17,10 @@ from fleet.ps import cut, cutting, door, entries, initializers, keys, rules, sav
 from fleet.ps.client import Client
 from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.grpc_client import GrpcTransport
-from fleet.ps.ledger import Taken
 from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.spec import JobSpec, TableSpec
+from fleet.ps.taken import TakenPushes
 from fleet.runtime import server_writes
 from support.processes import wait_until
 from support.training import exported, joined, served, started, strategy
@@ -69,7 +69,9 @@ def push(service: Service, worker: int, sequence: int, incarnation: int = 1) -> 
     return service.handle("Push", header, [np.array([worker]), np.ones((1, 2), np.float32)])[0]
 
 
-def ask(service: Service, phase: Phase, taken: Sequence[Taken] = (), name: int = NAME, timeout_ms: int = 0) -> Any:
+def ask(
+    service: Service, phase: Phase, taken: Sequence[TakenPushes] = (), name: int = NAME, timeout_ms: int = 0
+) -> Any:
     header = ps_pb2.CutRequest.Header(
         caller=caller(0),
         cut=name,
@@ -80,10 +82,10 @@ def ask(service: Service, phase: Phase, taken: Sequence[Taken] = (), name: int =
     return service.handle("Cut", header, ())[0]
 
 
-def hold(service: Service, **more: Any) -> list[Taken]:
+def hold(service: Service, **more: Any) -> list[TakenPushes]:
     reply = ask(service, Phase.HOLD, **more)
     assert reply.is_done
-    return [Taken(one.incarnation, one.upto, frozenset(one.later)) for one in reply.taken]
+    return [TakenPushes(one.incarnation, one.upto, frozenset(one.later)) for one in reply.taken]
 
 
 def counts(service: Service) -> list[float]:
@@ -100,13 +102,13 @@ def test_new_pushes_wait_and_those_of_the_cut_come_in(service: Service, tmp_path
     push(service, 0, 1)
     push(service, 1, 1)
     push(service, 1, 3)  # it had two under way
-    assert hold(service) == [Taken(1, 1, frozenset()), Taken(1, 1, frozenset({3}))]
+    assert hold(service) == [TakenPushes(1, 1, frozenset()), TakenPushes(1, 1, frozenset({3}))]
     assert hold(service) == hold(service)  # also if the answer was lost
     assert push(service, 0, 1).was_repeated
     pulled = ps_pb2.PullRequest.Header(caller=caller(1), tables=[0])
     assert len(service.handle("Pull", pulled, [np.array([0, 1])])[1]) == 1
     in_cut, beyond = started(lambda: push(service, 1, 2), lambda: push(service, 1, 4))
-    wanted = [Taken(1, 1, frozenset()), Taken(1, 3, frozenset())]
+    wanted = [TakenPushes(1, 1, frozenset()), TakenPushes(1, 3, frozenset())]
     reply = ask(service, Phase.TAKE, wanted, timeout_ms=20_000)
     assert reply.is_done
     assert reply.is_copied
@@ -142,7 +144,7 @@ def test_a_push_that_waits_long_is_asked_to_come_again(service: Service, monkeyp
     assert push(service, 1, 1).is_held
     ask(service, Phase.DROP)
     assert not push(service, 1, 1).is_held
-    assert ask(service, Phase.TAKE, [Taken(1, 0, frozenset())] * 2).lost == "its caller has given it up"
+    assert ask(service, Phase.TAKE, [TakenPushes(1, 0, frozenset())] * 2).lost == "its caller has given it up"
 
 
 def test_the_door_opens_by_itself(
@@ -154,7 +156,9 @@ def test_the_door_opens_by_itself(
     assert "a save was given up: it waited 1 s for the next word of worker 0; training goes on" in caplog.text
     assert "it waited 1 s" in ask(service, Phase.TAKE, taken).lost
     hold(service, name=8)
-    assert ask(service, Phase.TAKE, [Taken(1, 0, frozenset()), Taken(1, 2, frozenset())], name=8).missing == [1]
+    assert ask(
+        service, Phase.TAKE, [TakenPushes(1, 0, frozenset()), TakenPushes(1, 2, frozenset())], name=8
+    ).missing == [1]
     assert not push(service, 0, 1).is_held
     assert "pushes of worker 1 that other servers have" in caplog.text
     # A copy that nobody comes for is let go.
@@ -212,7 +216,7 @@ def test_a_new_life_in_between_ends_the_cut(service: Service) -> None:
     declare(service, 1, incarnation=2)
     reply = ask(service, Phase.TAKE, taken, timeout_ms=20_000)
     assert reply.lost == "worker 1 began a new life before all its pushes had come"
-    assert hold(service, name=8) == [Taken(1, 0, frozenset()), Taken(2, 0, frozenset())]
+    assert hold(service, name=8) == [TakenPushes(1, 0, frozenset()), TakenPushes(2, 0, frozenset())]
     assert ask(service, Phase.TAKE, hold(service, name=8), name=8).is_done
 
 

@@ -9,9 +9,9 @@ from typing import cast
 import pytest
 
 from fleet.ps.holdings import Holdings
+from fleet.ps.lacking import awaited_by_all, forsaken, too_late
 from fleet.ps.rounds import Rounds
 from fleet.ps.update import PushedUpdate
-from fleet.ps.waiting import awaited_by_all, forsaken, too_late
 
 
 @dataclass

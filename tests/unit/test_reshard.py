@@ -16,13 +16,13 @@ from fleet.jobfiles.layouts import Layouts
 from fleet.ps import entries, initializers, moving, rules
 from fleet.ps.client import Client
 from fleet.ps.keys import route
-from fleet.ps.ledger import Taken
 from fleet.ps.place import Place, Recut
 from fleet.ps.placement import place
 from fleet.ps.proto import ps_pb2
 from fleet.ps.resharding import check_reshard
 from fleet.ps.service import Service
 from fleet.ps.spec import DenseSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.taken import TakenPushes
 from fleet.ps.transport import LocalTransport
 from support.training import exported, started
 
@@ -151,7 +151,7 @@ def test_everything_moves_and_what_changed_meanwhile_moves_last(
     assert [take(new[0], number) for number in (2, 3, 4)] == [[1], [2], []]  # also the one whose answer may be lost
     # What a new server knows, it knows also if it dies now.
     for index, service in enumerate(new):
-        assert service.state.ledger.taken(0) == Taken(1, 3, frozenset())
+        assert service.state.ledger.taken(0) == TakenPushes(1, 3, frozenset())
         assert service.state.run == old.state.run
         copy = shutil.copytree(layouts.durable / f"server-{index}-1", layouts.durable / f"copy-{index}")
         (copy / "lock").unlink()
@@ -188,7 +188,7 @@ def test_rows_that_are_written_by_value_meanwhile_move_too(
     wanted = dict.fromkeys(range(100), 1.0) | {5: 9.0, 200: 9.0}
     for service in new:
         assign(service, 2, [], 7.0)  # was taken
-        assert service.state.ledger.taken(0) == Taken(1, 2, frozenset())
+        assert service.state.ledger.taken(0) == TakenPushes(1, 2, frozenset())
     assert counts(new) == wanted
     for service in new:
         service.close()

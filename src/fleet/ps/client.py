@@ -25,7 +25,7 @@ from fleet.ps.place import Place, following
 from fleet.ps.proto import ps_pb2
 from fleet.ps.requests import calls_to, only_read, push_header, row_formats_of, to_each
 from fleet.ps.row_limits import RowLimits
-from fleet.ps.waiting import voice_of
+from fleet.ps.voices import voice_of
 
 if TYPE_CHECKING:
     import torch

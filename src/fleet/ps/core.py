@@ -15,8 +15,8 @@ from fleet.ps import presence
 from fleet.ps.door import Door
 from fleet.ps.gate import Gate
 from fleet.ps.journal.records import Kind, Part
+from fleet.ps.lacking import forsaken, too_late
 from fleet.ps.state import State
-from fleet.ps.waiting import forsaken, too_late
 
 if TYPE_CHECKING:
     from fleet.ps.durability import Durability

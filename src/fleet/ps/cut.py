@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.observe.waits.waiting import workers_text
 from fleet.ps import presence, storage
-from fleet.ps.ledger import Taken
 from fleet.ps.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.saves import IDLE_S, Moment, Moved, Saves, Write, copied
+from fleet.ps.taken import TakenPushes
 
 if TYPE_CHECKING:
     from fleet.ps.core import Core
@@ -49,7 +49,7 @@ class _Cut:
     worker: int
     """Who makes it."""
     began_at: float = field(default_factory=time.monotonic)
-    wanted: Sequence[Taken] = ()
+    wanted: Sequence[TakenPushes] = ()
     """Of each worker, the pushes that it holds; empty: they are not known yet."""
     contents: storage.Contents | None = None
     moment: Moment | None = None
@@ -69,7 +69,7 @@ class Cuts:
         self._core = core
         self._saves = saves
         self._changed = threading.Condition()
-        """Taken before the gate."""
+        """TakenPushes before the gate."""
         self._cut: _Cut | None = None
         self._lost = (0, "")
         """The last cut that was dropped, and why."""
@@ -156,7 +156,7 @@ class Cuts:
             return Reply(is_done=True, taken=[_message(one) for one in taken])
 
     def _take(self, holdings: Holdings, header: ps_pb2.CutRequest.Header) -> tuple[Reply, Tensors]:
-        wanted = [Taken(one.incarnation, one.upto, frozenset(one.later)) for one in header.taken]
+        wanted = [TakenPushes(one.incarnation, one.upto, frozenset(one.later)) for one in header.taken]
         if len(wanted) != holdings.job.num_workers:
             raise UsageError(f"a cut says what it holds of {holdings.job.num_workers} workers, got {len(wanted)}")
         with self._changed:
@@ -225,7 +225,7 @@ class Cuts:
 
     # What the caller locks for.
 
-    def _taken(self) -> list[Taken]:
+    def _taken(self) -> list[TakenPushes]:
         state = self._core.state
         return [state.ledger.taken(worker) for worker in range(state.held.job.num_workers)]
 
@@ -292,5 +292,5 @@ class Cuts:
             self._drop(cut, why)
 
 
-def _message(taken: Taken) -> ps_pb2.Taken:
+def _message(taken: TakenPushes) -> ps_pb2.Taken:
     return ps_pb2.Taken(incarnation=taken.incarnation, upto=taken.upto, later=sorted(taken.later))

@@ -15,8 +15,8 @@ from fleet.errors import CheckpointError, FleetError, MovedError
 from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
 from fleet.ps.calls import Call
 from fleet.ps.client import GRACE_S, Client
-from fleet.ps.ledger import Taken
 from fleet.ps.proto import ps_pb2
+from fleet.ps.taken import TakenPushes
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -78,12 +78,12 @@ class _Cutting:
     def make(self) -> Cut:
         try:
             held = self._hold_all()
-            return self._take([reduce(Taken.joined, found) for found in zip(*held, strict=True)])
+            return self._take([reduce(TakenPushes.joined, found) for found in zip(*held, strict=True)])
         except BaseException:
             self._drop()
             raise
 
-    def _hold_all(self) -> list[list[Taken]]:
+    def _hold_all(self) -> list[list[TakenPushes]]:
         """Of each server, what it has taken of each worker: more will not come in.
 
         Server 0 comes first, so that of two who cut at once one has all servers. What keeps another server busy is
@@ -111,7 +111,7 @@ class _Cutting:
                 time.sleep(_PAUSE_S)
                 self._name += 1  # the former was dropped
 
-    def _take(self, wanted: Sequence[Taken]) -> Cut:
+    def _take(self, wanted: Sequence[TakenPushes]) -> Cut:
         """Have all servers copy when they have what the cut holds."""
         client, deadline = self._client, time.monotonic() + PUSHES_S
         dense: list[Tensors] = [()] * client.num_servers
@@ -152,13 +152,13 @@ class _Cutting:
         return [reply for reply, _ in self._answers(phase, servers, wait_s=wait_s)]
 
     def _answers(
-        self, phase: Phase, servers: Sequence[int], *, wanted: Sequence[Taken] = (), wait_s: float = 0.0
+        self, phase: Phase, servers: Sequence[int], *, wanted: Sequence[TakenPushes] = (), wait_s: float = 0.0
     ) -> list[tuple[Any, Tensors]]:
         return self._client.ask(
             "Cut", self._header(phase, wanted, wait_s), timeout_s=wait_s + GRACE_S + COPY_S, servers=servers
         )
 
-    def _header(self, phase: Phase, wanted: Sequence[Taken] = (), wait_s: float = 0.0) -> Any:
+    def _header(self, phase: Phase, wanted: Sequence[TakenPushes] = (), wait_s: float = 0.0) -> Any:
         def header(server: int) -> Message:
             return ps_pb2.CutRequest.Header(
                 caller=self._client.caller(server),
@@ -172,5 +172,5 @@ class _Cutting:
         return header
 
 
-def _taken(found: ps_pb2.Taken) -> Taken:
-    return Taken(found.incarnation, found.upto, frozenset(found.later))
+def _taken(found: ps_pb2.Taken) -> TakenPushes:
+    return TakenPushes(found.incarnation, found.upto, frozenset(found.later))

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from fleet.ps import presence
-from fleet.ps.ledger import Taken
+from fleet.ps.taken import TakenPushes
 
 WAIT_S = 5.0
 """How long a call waits there, before whoever made it is asked to come again."""
@@ -18,7 +18,7 @@ class Door:
     def __init__(self) -> None:
         self.is_shut = False
         self._changed = threading.Condition()
-        self._allowed: Sequence[Taken] = ()
+        self._allowed: Sequence[TakenPushes] = ()
         self.entered: Callable[[], None] = lambda: None
         """Called when a push that was let in though the door is shut has been taken."""
         self.entered_too: Callable[[], None] = lambda: None
@@ -41,7 +41,7 @@ class Door:
         with self._changed:
             return presence.wait_for(self._changed, lambda: not self.is_shut, WAIT_S)
 
-    def shut(self, allowed: Sequence[Taken]) -> None:
+    def shut(self, allowed: Sequence[TakenPushes]) -> None:
         """Of each worker only these pushes come in from now on."""
         with self._changed:
             self.is_shut, self._allowed = True, allowed

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from fleet.errors import CommunicationError, NotReadyError
+from fleet.ps.taken import TakenPushes
 
 # How many pushes of one worker may be taken ahead of one that is still missing.
 WINDOW = 1000
@@ -35,32 +36,6 @@ class _Worker:
     later: set[int] = field(default_factory=set)
     """Those taken beyond it: a worker may have several pushes under way."""
     lock: threading.Lock = field(default_factory=threading.Lock)
-
-
-class Taken(NamedTuple):
-    """Which pushes of one life of a worker were taken."""
-
-    incarnation: int
-    upto: int
-    later: frozenset[int]
-
-    def __contains__(self, sequence: object) -> bool:
-        return isinstance(sequence, int) and (sequence <= self.upto or sequence in self.later)
-
-    def reaches(self, other: Taken) -> bool:
-        """Whether it has what another has, or is of a later life."""
-        if self.incarnation != other.incarnation:
-            return self.incarnation > other.incarnation or not (other.upto or other.later)
-        if other.upto - self.upto > len(self.later):
-            return False
-        return all(one in self for one in (*other.later, *range(self.upto + 1, other.upto + 1)))
-
-    def joined(self, other: Taken) -> Taken:
-        """What either has, of the newer life if they are of different ones."""
-        if self.incarnation != other.incarnation:
-            return max(self, other, key=lambda one: one.incarnation)
-        upto = max(self.upto, other.upto)
-        return Taken(self.incarnation, upto, frozenset(one for one in self.later | other.later if one > upto))
 
 
 class Ledger:
@@ -109,11 +84,11 @@ class Ledger:
         """The worker's present life; asks for no lock."""
         return self._workers[worker].incarnation
 
-    def taken(self, worker: int) -> Taken:
+    def taken(self, worker: int) -> TakenPushes:
         """Which pushes of a worker's present life were taken."""
         entry = self._workers[worker]
         with entry.lock:
-            return Taken(entry.incarnation, entry.upto, frozenset(entry.later))
+            return TakenPushes(entry.incarnation, entry.upto, frozenset(entry.later))
 
     def history(self, worker: int) -> tuple[int, bytes]:
         """How many steps of a worker were taken, and what came with the last."""

@@ -24,10 +24,10 @@ from fleet.ps import presence
 from fleet.ps.durability import portions
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.snapshots import SnapshotWriter
-from fleet.ps.ledger import Taken
 from fleet.ps.noted import NotedKeys, among, only
 from fleet.ps.proto import ps_pb2
 from fleet.ps.recovery import dense_part, rows_part, state_part
+from fleet.ps.taken import TakenPushes
 
 if TYPE_CHECKING:
     from fleet.ps.core import Core
@@ -68,7 +68,7 @@ class Moving:
         self._saves = saves
         self._cuts = cuts
         self._changed = threading.Condition()
-        """Taken before the gate."""
+        """TakenPushes before the gate."""
         self._this: _Departure | None = None
         self._lost = (0, "")
         core.door.entered_too = self._notice
@@ -151,7 +151,7 @@ class Moving:
             )
 
     def _take(self, this: _Departure, holdings: Holdings, header: ps_pb2.ReshardRequest.Header) -> Reply:
-        wanted = [Taken(one.incarnation, one.upto, frozenset(one.later)) for one in header.taken]
+        wanted = [TakenPushes(one.incarnation, one.upto, frozenset(one.later)) for one in header.taken]
         if len(wanted) != holdings.job.num_workers:
             raise UsageError(f"a move says what it holds of {holdings.job.num_workers} workers, got {len(wanted)}")
 
@@ -293,11 +293,11 @@ class Moving:
         with self._changed:
             self._changed.notify_all()
 
-    def _taken(self) -> list[Taken]:
+    def _taken(self) -> list[TakenPushes]:
         state = self._core.state
         return [state.ledger.taken(worker) for worker in range(state.held.job.num_workers)]
 
-    def _applied(self) -> list[Taken]:
+    def _applied(self) -> list[TakenPushes]:
         """Those without what is of a step that was not applied: that is sent again."""
         with self._core.changed:
             pending = self._core.state.rounds.pending()
@@ -325,11 +325,11 @@ def is_moved_on(layouts: Layouts, *, is_new: bool) -> bool:
     return layouts.later(own_layout()) is not None
 
 
-def _without(taken: Taken, sequence: int) -> Taken:
+def _without(taken: TakenPushes, sequence: int) -> TakenPushes:
     """Pushes but for one, which is the last if it is among them."""
     upto = sequence - 1 if 0 < sequence <= taken.upto else taken.upto
     later = {*taken.later, *range(upto + 1, taken.upto + 1)} - {sequence}
-    return Taken(taken.incarnation, upto, frozenset(later))
+    return TakenPushes(taken.incarnation, upto, frozenset(later))
 
 
 def _writer(folder: Path) -> SnapshotWriter:

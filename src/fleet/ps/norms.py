@@ -1,56 +1,22 @@
-"""The norm of a gradient, and by how much one is scaled that is longer than it may be: as by torch's `clip_grad_norm_`.
+"""The norm of a worker's gradients, which it scales before anything is sent.
 
-Where a worker has all of a gradient, it scales it before anything is sent. In sync mode with several workers the mean
-of a step is known to the servers alone, and each has a part of it: `fleet.ps.settling` has them find the norm of all.
+In sync mode with several workers the mean of a step is known to the servers alone, and each has a part of it:
+`fleet.ps.settling` has them find the norm of all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from math import fsum, inf, isfinite, sqrt
+from math import fsum, isfinite
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from fleet import _native
-from fleet.ps.applicable import mean_of
+from fleet.ps.clip_factor import factor_of
 
 if TYPE_CHECKING:
     from fleet.ps.lookup import Lookup
-    from fleet.ps.spec import JobSpec
-    from fleet.ps.update import PushedUpdate
     from fleet.ps.worker import Worker
-
-EPSILON = 1e-6
-"""Added to a norm before it divides: torch's."""
-_SLICE = 1 << 18
-
-
-def factor_of(max_norm: float | None, squared_norm: float) -> float:
-    """By what a gradient is multiplied; 1: it is short enough, or has no limit."""
-    return 1.0 if max_norm is None else min(1.0, max_norm / (sqrt(squared_norm) + EPSILON))
-
-
-def mean_squared_norm(updates: Sequence[PushedUpdate], job: JobSpec) -> float:
-    """The squared norm of a server's part of the mean of some updates; what will be skipped has no share in it.
-
-    It is summed in one order, whatever threads there are: a server that is started again finds the same.
-    """
-    skips, found = job.nonfinite == "skip", []
-    for index in sorted({part.table for update in updates for part in update.tables}):
-        parts = [part.columns() for update in updates for part in update.tables if part.table == index]
-        rows: NDArray[np.float32] = np.asarray(_native.sum_pushes(parts, job.tables[index].width)[1])
-        if skips:
-            rows = rows[np.isfinite(rows).all(axis=1)]
-        found.append(_squared(rows) / len(updates) ** 2)
-    for group in sorted({group for update in updates for group in update.dense}):
-        own = [update.dense[group] for update in updates if group in update.dense]
-        if job.dense.groups[group].name != "average":
-            squared = _squared(mean_of(own, len(updates)))
-            found.append(squared if isfinite(squared) or not skips else 0.0)
-    return fsum(found)
 
 
 def clip_here(worker: Worker, max_norm: float, groups: Collection[int], tables: Collection[int]) -> None:
@@ -94,16 +60,3 @@ def norm_of(tensors: Sequence[torch.Tensor], norm_type: float = 2.0) -> float:
     """The norm of some tensors together; 0 of none."""
     norms = [torch.linalg.vector_norm(one, norm_type, dtype=torch.float64) for one in tensors if one.numel()]
     return float(torch.linalg.vector_norm(torch.stack(norms), norm_type)) if norms else 0.0
-
-
-def _squared(values: NDArray[np.float32]) -> float:
-    flat = values.reshape(-1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return (
-            fsum(
-                float(np.square(flat[begin : begin + _SLICE], dtype=np.float64).sum())
-                for begin in range(0, len(flat), _SLICE)
-            )
-            if np.isfinite(flat).all()
-            else inf
-        )

@@ -22,8 +22,8 @@ from fleet.ps.journal.files import write_all
 from fleet.ps.journal.records import JournalError, Kind, Part, encode, read_one
 from fleet.ps.patience import rpc_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.settling import settle_again
-from fleet.ps.waiting import voice_of
+from fleet.ps.settle import settle_again
+from fleet.ps.voices import voice_of
 
 if TYPE_CHECKING:
     from fleet.ps.transport import Transport
@@ -65,7 +65,7 @@ class Outbox:
     def send_again(self, transports: Sequence[Transport], *, is_settled: bool = False) -> None:
         """Let every server have the push that a former life wrote down last; nothing happens if there is none.
 
-        `is_settled`: its step has a norm that workers add up (`fleet.ps.settling`).
+        `is_settled`: its step has a norm that workers add up (`fleet.ps.settle`).
         """
         self._path.with_name(LEFT).unlink(missing_ok=True)
         messages = self._read()

@@ -23,6 +23,7 @@ from fleet.errors import DeadlineError, FleetError
 from fleet.net import Endpoint, local_addresses
 from fleet.ps.budget import MessageBudget, OverBudgetError
 from fleet.ps.core import EVERYBODY
+from fleet.ps.lacking import too_late
 from fleet.ps.patience import longest_wait_s
 from fleet.ps.plane_name import plane_name
 from fleet.ps.plane_tls import PlaneTls
@@ -30,7 +31,6 @@ from fleet.ps.presence import Caller, answering
 from fleet.ps.proto import ps_pb2
 from fleet.ps.status import code_of, one_line
 from fleet.ps.strangers import Strangers
-from fleet.ps.waiting import too_late
 from fleet.ps.wire import decode
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from fleet.ps.calls import Call
 from fleet.ps.formats import number_of
 from fleet.ps.patience import rpc_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.waiting import voice_of
+from fleet.ps.voices import voice_of
 
 if TYPE_CHECKING:
     from fleet.ps.gradients import Gradients

@@ -15,9 +15,9 @@ from fleet.errors import CommunicationError, DeadlineError, FleetError, NotReady
 from fleet.jobfiles.layouts import Layouts, own_layouts
 from fleet.ps.calls import Call
 from fleet.ps.client import GRACE_S, Client
-from fleet.ps.ledger import Taken
 from fleet.ps.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
+from fleet.ps.taken import TakenPushes
 
 if TYPE_CHECKING:
     from fleet.ps.place import Place
@@ -107,7 +107,7 @@ class _Attempt:
         self._place: Place = client.place
         self._num_servers = num_servers
         self._new: Sequence[Transport] = ()
-        self._wanted: list[Taken] = []
+        self._wanted: list[TakenPushes] = []
         number = layouts.ask(num_servers)
         if number is None:
             raise UsageError("fleet.reshard(): the number of servers is being changed already; wait until that is over")
@@ -196,8 +196,10 @@ class _Attempt:
             while (reply := self._ask(Phase.HOLD, [transport])[0]).busy:
                 time.sleep(_LOOK_S)
             replies.append(reply)
-        held = [[Taken(one.incarnation, one.upto, frozenset(one.later)) for one in reply.taken] for reply in replies]
-        self._wanted = [reduce(Taken.joined, found) for found in zip(*held, strict=True)]
+        held = [
+            [TakenPushes(one.incarnation, one.upto, frozenset(one.later)) for one in reply.taken] for reply in replies
+        ]
+        self._wanted = [reduce(TakenPushes.joined, found) for found in zip(*held, strict=True)]
 
     def _until_done(self, phase: Phase, transports: Sequence[Transport], **more: Any) -> int:
         """Ask until a phase is over on all; how many rows they have written. The old servers hear from us meanwhile."""

@@ -29,6 +29,7 @@ from fleet.ps.durability import Durability
 from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import Policy
+from fleet.ps.lacking import awaited_by_all
 from fleet.ps.listing import Listing
 from fleet.ps.moving import Moving, is_moved_on
 from fleet.ps.pieces import read_take
@@ -38,7 +39,6 @@ from fleet.ps.saves import Moment, Saves
 from fleet.ps.settling import Settling
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.update import read_dense, read_kept
-from fleet.ps.waiting import awaited_by_all
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import NotReadyError
 from fleet.ps.ages import Ages
+from fleet.ps.clip_factor import factor_of
 from fleet.ps.clock import Clock
 from fleet.ps.holdings import Holdings, Skip, make_holdings, none
 from fleet.ps.ledger import Ledger
 from fleet.ps.meetings import Meetings
-from fleet.ps.norms import factor_of
 from fleet.ps.patience import is_durable
 from fleet.ps.pieces import PieceQueues
 from fleet.ps.rounds import Rounds

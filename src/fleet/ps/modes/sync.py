@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.ps.gradients import Gradients
 from fleet.ps.modes.base import PushPolicy, Setup
 from fleet.ps.pending import Pending, PendingPull
-from fleet.ps.settling import must_settle, settle
+from fleet.ps.settle import must_settle, settle
 
 if TYPE_CHECKING:
     from fleet.ps.lookup import Lookup

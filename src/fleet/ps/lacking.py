@@ -1,24 +1,16 @@
-"""What a worker that waits for the others waits for: as a server knows it, and as a worker asks for it."""
+"""What keeps a synchronous step from its end, as a server knows it: which workers have not sent their part."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fleet.errors import FleetError
 from fleet.jobfiles.joining import unstopped_text
 from fleet.observe.waits.waiting import Awaited, workers_text
-from fleet.ps.calls import Voice
 from fleet.ps.patience import longest_wait_s
-from fleet.ps.proto import ps_pb2
 
 if TYPE_CHECKING:
     from fleet.ps.holdings import Holdings
     from fleet.ps.rounds import Rounds
-    from fleet.ps.transport import Transport
-
-# How long a server may take to say what it waits for, while it is waited for anyway.
-ASK_S = 2.0
 
 
 def awaited_by_all(holdings: Holdings, rounds: Rounds) -> Awaited:
@@ -51,19 +43,3 @@ def forsaken(holdings: Holdings, rounds: Rounds) -> str | None:
     if not missing:
         return None
     return unstopped_text(workers_text(missing))
-
-
-def voice_of(transport: Transport, caller: ps_pb2.Caller, method: str, *, waits_for_others: bool) -> Voice:
-    """How a worker finds out what keeps a server from answering: other workers, as it says itself, or its own work."""
-    return Voice(f"worker {caller.worker}", lambda: _awaited_from(transport, caller, method, waits_for_others))
-
-
-def _awaited_from(transport: Transport, caller: ps_pb2.Caller, method: str, waits_for_others: bool) -> Awaited:
-    if waits_for_others:
-        if (found := transport.awaited(caller)) is not None:
-            return found
-        with suppress(FleetError, TimeoutError):
-            reply: Any = transport.call("Stats", ps_pb2.StatsRequest.Header(caller=caller), (), ASK_S).result(2 * ASK_S)
-            if reply[0].awaited:
-                return Awaited(reply[0].awaited, tuple(reply[0].missing))
-    return Awaited(f"server {transport.endpoint} to answer {method}", server=transport.endpoint)

@@ -1,0 +1,31 @@
+"""Which pushes of one life of a worker a server has taken: what servers and workers tell each other of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TakenPushes(NamedTuple):
+    """Which pushes of one life of a worker were taken."""
+
+    incarnation: int
+    upto: int
+    later: frozenset[int]
+
+    def __contains__(self, sequence: object) -> bool:
+        return isinstance(sequence, int) and (sequence <= self.upto or sequence in self.later)
+
+    def reaches(self, other: TakenPushes) -> bool:
+        """Whether it has what another has, or is of a later life."""
+        if self.incarnation != other.incarnation:
+            return self.incarnation > other.incarnation or not (other.upto or other.later)
+        if other.upto - self.upto > len(self.later):
+            return False
+        return all(one in self for one in (*other.later, *range(self.upto + 1, other.upto + 1)))
+
+    def joined(self, other: TakenPushes) -> TakenPushes:
+        """What either has, of the newer life if they are of different ones."""
+        if self.incarnation != other.incarnation:
+            return max(self, other, key=lambda one: one.incarnation)
+        upto = max(self.upto, other.upto)
+        return TakenPushes(self.incarnation, upto, frozenset(one for one in self.later | other.later if one > upto))

@@ -151,7 +151,7 @@ proto: setup  ## Make the Python messages from proto/ps.proto
 docs: setup  ## Rewrite the pages and stubs that are made from the code
 	$(BIN)/python -m fleet.strategy.reference > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
 	$(BIN)/python -m paddle._reference > docs/paddle_names.md.new && mv docs/paddle_names.md.new docs/paddle_names.md
-	$(BIN)/python tests/support/error_page.py  # src/fleet/error_texts.py, from docs/errors.md
+	$(BIN)/python tests/support/pages/error_page.py  # src/fleet/error_texts.py, from docs/errors.md
 	$(BIN)/python website/plots.py
 	@write() { $(BIN)/python -W ignore -m $$2 > build/table.pyi && $(BIN)/ruff format -q build/table.pyi && \
 		mv build/table.pyi $$1/table.pyi; }; \
@@ -228,7 +228,7 @@ pythons:  ## Build and test the native core on every Python in PYTHONS (default 
 	done
 
 # One after the other, since each brings its CUDA packages, several gigabytes, and goes again.
-TORCH_TESTS := tests/native tests/unit/test_nn_embedding.py tests/unit/test_as_in_torch.py
+TORCH_TESTS := tests/native tests/unit/nn/test_nn_embedding.py tests/unit/runtime/test_as_in_torch.py
 torches:  ## Try every torch in TORCHES (default 2.11.0 to 2.15.0): the README's program, the native core, embeddings
 	@$(PYTHON) -m venv build/venv-wheel && build/venv-wheel/bin/python -m pip install --quiet -r requirements/build.txt
 	@rm -rf build/torches && build/venv-wheel/bin/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/torches .

@@ -27,8 +27,8 @@ from slow_link import BURST, LATENCY, Hosts, slow_down
 from turns import take_turns
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from support import combine_job
 from support.hosts import two_hosts, why_not
+from support.worker import combine_job
 
 SERVER_PORTS = (6170, 6171)
 MODEL: Command = ["--batch", "512", "--keys", "200000", "--hidden", "400"]

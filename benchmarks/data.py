@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fleet
-from fleet.data.blocks import Problems
+from fleet.data.columns.blocks import Problems
 from fleet.data.formats.choose import format_of
 from fleet.data.formats.hashing import hash_texts
 

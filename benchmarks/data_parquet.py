@@ -16,7 +16,7 @@ import torch
 from harness import Timing, measure
 
 import fleet
-from fleet.data.blocks import Problems
+from fleet.data.columns.blocks import Problems
 from fleet.data.formats.choose import format_of
 
 Tensors = tuple[torch.Tensor, ...]

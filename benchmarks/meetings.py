@@ -23,7 +23,7 @@ from rich.table import Table
 
 from fleet.errors import CommunicationError
 from fleet.ps.proto import ps_pb2
-from fleet.ps.transport import Answer, Transport
+from fleet.ps.wire.transport import Answer, Transport
 
 PAUSE_S = 0.05
 WAIT_MS = 5_000

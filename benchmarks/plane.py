@@ -31,16 +31,16 @@ from rich.table import Table
 
 from fleet import _native
 from fleet.net import Endpoint, Hold
-from fleet.ps.client import Client
-from fleet.ps.gradients import Gradients, TablePush
-from fleet.ps.grpc_client import GrpcTransport
-from fleet.ps.lookup import Request, make_lookup
-from fleet.ps.own_token import token_for
-from fleet.ps.plane_client import PlaneTransport
-from fleet.ps.plane_name import plane_name
+from fleet.ps.job.spec import EntrySpec, InitializerSpec, JobSpec, RuleSpec, TableSpec
 from fleet.ps.proto import ps_pb2
-from fleet.ps.spec import EntrySpec, InitializerSpec, JobSpec, RuleSpec, TableSpec
-from fleet.ps.transport import Transport
+from fleet.ps.wire.grpc_client import GrpcTransport
+from fleet.ps.wire.plane_client import PlaneTransport
+from fleet.ps.wire.plane_name import plane_name
+from fleet.ps.wire.transport import Transport
+from fleet.ps.wire.trust.own_token import token_for
+from fleet.ps.worker.asking.lookup import Request, make_lookup
+from fleet.ps.worker.calling.client import Client
+from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 WIDTH = 8
 LIMIT_S = 120.0

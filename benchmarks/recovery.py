@@ -27,13 +27,13 @@ from rich.console import Console
 from rich.progress import track
 
 from fleet.net import Hold
-from fleet.ps import entries, initializers, rules
-from fleet.ps.calls import Call
-from fleet.ps.grpc_client import GrpcTransport
+from fleet.ps.job import entries, initializers, rules
+from fleet.ps.job.spec import DenseSpec, JobSpec, TableSpec
 from fleet.ps.journal.files import snapshots_in
-from fleet.ps.own_token import token_for
 from fleet.ps.proto import ps_pb2
-from fleet.ps.spec import DenseSpec, JobSpec, TableSpec
+from fleet.ps.wire.calls import Call
+from fleet.ps.wire.grpc_client import GrpcTransport
+from fleet.ps.wire.trust.own_token import token_for
 
 WIDTH = 8
 BATCH = 100_000

@@ -24,10 +24,10 @@ from rich.console import Console
 
 from fleet import _native
 from fleet.net import Endpoint
-from fleet.ps.own_token import token_for
-from fleet.ps.plane_name import plane_name
+from fleet.ps.job.spec import DenseBlock, DenseSpec, EntrySpec, InitializerSpec, JobSpec, RuleSpec, TableSpec
 from fleet.ps.proto import ps_pb2
-from fleet.ps.spec import DenseBlock, DenseSpec, EntrySpec, InitializerSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.wire.plane_name import plane_name
+from fleet.ps.wire.trust.own_token import token_for
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from examples.ctr.data import batches

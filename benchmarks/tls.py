@@ -31,8 +31,8 @@ from rich.table import Table
 from turns import take_turns
 
 from fleet.launch.tls.authority import Authority
-from fleet.ps.client import Client
-from fleet.runtime.servers import transports
+from fleet.ps.worker.calling.client import Client
+from fleet.runtime.modules.servers import transports
 
 WAYS = {"plain": ("--no-tls", "TCP"), "TLS": ("--tls", "TCP"), "TLS by gRPC": ("--tls", "GRPC")}
 """The option of fleetrun, and FLEET_LOCAL_TRANSPORT."""

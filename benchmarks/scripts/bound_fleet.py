@@ -25,6 +25,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import fleet
+from fleet.ps.worker.asking import meters
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from ctr_fleet import CTR, PARTS, WIDTH, difference, job_cpu_s, strategy_of
@@ -152,7 +153,7 @@ def work(steps: int, rounds: int, chosen: Sequence[str], kinds: Sequence[str]) -
                 fleet.barrier_worker()
                 if name == NO_GC:
                     gc.disable()
-                meters, cpu, stolen = fleet.ps.meters.snapshot(), job_cpu_s() if first else {}, stolen_s()
+                timed, cpu, stolen = meters.snapshot(), job_cpu_s() if first else {}, stolen_s()
                 fleet.barrier_worker()
                 begin, raw = time.time(), {}
                 if kind == "train":
@@ -174,7 +175,7 @@ def work(steps: int, rounds: int, chosen: Sequence[str], kinds: Sequence[str]) -
                         "parts_s": {part: sum(each) for part, each in raw.items()},
                         "raw_s": raw,
                         "stolen_s": stolen_s() - stolen,
-                        "meters_s": difference(fleet.ps.meters.snapshot(), meters),
+                        "meters_s": difference(meters.snapshot(), timed),
                         "cpu_s": difference(job_cpu_s(), cpu) if first else {},
                     }
                 )

@@ -24,6 +24,7 @@ from torch.nn import functional as F  # noqa: N812
 
 import fleet
 from fleet.metrics import AUC
+from fleet.ps.worker.asking import meters
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from examples.ctr.data import DENSE, SLOTS, Batch, batches
@@ -139,7 +140,7 @@ def work(mode: str, steps: int, zipf: float, bf16: bool) -> dict[str, Any]:
     before = evaluate(model, unseen) if first else {}
     train(model, optimizer, data[:SKIP], bf16)
     fleet.barrier_worker()  # what others still do for their first batches is not counted
-    meters, cpu = fleet.ps.meters.snapshot(), job_cpu_s() if first else {}
+    timed, cpu = meters.snapshot(), job_cpu_s() if first else {}
     fleet.barrier_worker()
     traffic = through_interfaces()
     begin = time.time()
@@ -154,8 +155,8 @@ def work(mode: str, steps: int, zipf: float, bf16: bool) -> dict[str, Any]:
         "batches": steps,
         "parts_s": spent,
         "bytes": difference(through_interfaces(), traffic),
-        "meters_s": difference(fleet.ps.meters.snapshot(), meters),
-        "counts": fleet.ps.meters.counts(),
+        "meters_s": difference(meters.snapshot(), timed),
+        "counts": meters.counts(),
     }
     if first:
         result |= {

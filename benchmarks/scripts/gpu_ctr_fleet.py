@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import fleet
+from fleet.ps.worker.asking import meters
 
 PARTS = ("next", "forward", "backward", "step")
 CHUNK = 500_000
@@ -80,8 +81,8 @@ def main() -> None:
     now = time.perf_counter
 
     def train(data: Batches) -> tuple[list[torch.Tensor], dict[str, float]]:
-        spent, losses, meters = dict.fromkeys(PARTS, 0.0), [], fleet.ps.meters.snapshot()
-        counts = fleet.ps.meters.counts()
+        spent, losses, timed = dict.fromkeys(PARTS, 0.0), [], meters.snapshot()
+        counts = meters.counts()
         end = now()
         for ids, dense, label in fleet.prefetch(data, model, keys=lambda batch: batch.ids):
             moments = [end, now()]
@@ -97,9 +98,9 @@ def main() -> None:
             for part, (begin, finish) in zip(PARTS, pairwise([*moments, end]), strict=True):
                 spent[part] += 1000 * (finish - begin)
         fleet.flush()
-        for name, total in fleet.ps.meters.snapshot().items():
-            spent[f"of them {name}"] = 1000 * (total - meters.get(name, 0.0))
-        for name, total in fleet.ps.meters.counts().items():
+        for name, total in meters.snapshot().items():
+            spent[f"of them {name}"] = 1000 * (total - timed.get(name, 0.0))
+        for name, total in meters.counts().items():
             spent[name] = float(total - counts.get(name, 0))
         return losses, spent
 

@@ -94,7 +94,7 @@ bool read_header(const std::string& bytes, PushHeader& header);
 // The header of a PullReply that says nothing but the version.
 std::string pull_reply_header(std::uint64_t version);
 
-// How a message is laid out: tensors begin at multiples of 8, as fleet.ps.wire writes them.
+// How a message is laid out: tensors begin at multiples of 8, as fleet.ps.wire.messages writes them.
 class Layout {
  public:
   Layout(std::size_t header_size, const std::vector<std::size_t>& tensor_sizes);

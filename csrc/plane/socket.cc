@@ -20,7 +20,7 @@ namespace fleet::plane {
 
 namespace {
 
-// A peer that lost its power says nothing: noticed after about this long, as fleet.ps.keepalive does for gRPC.
+// A peer that lost its power says nothing: noticed after about this long, as fleet.ps.wire.keepalive does for gRPC.
 constexpr int kSilent = 20;
 constexpr int kBuffer = 4 << 20;
 constexpr std::size_t kMaxFiles = 4;

@@ -61,11 +61,11 @@ if TYPE_CHECKING:
         worker_index,
         worker_num,
     )
-    from fleet.data.steps import steps
+    from fleet.data.shards.steps import steps
     from fleet.errors import FleetError
     from fleet.observe import progress, report
-    from fleet.ps import entries, initializers, rules
-    from fleet.ps.entries import AlwaysEntry, CountFilterEntry, ProbabilityEntry, ShowClickEntry
+    from fleet.ps.job import entries, initializers, rules
+    from fleet.ps.job.entries import AlwaysEntry, CountFilterEntry, ProbabilityEntry, ShowClickEntry
     from fleet.roles import (
         MPISymetricRoleMaker,
         PaddleCloudRoleMaker,
@@ -80,17 +80,17 @@ if TYPE_CHECKING:
     from fleet.strategy import DistributedStrategy
 
 _HOMES = {
-    "AlwaysEntry": "ps.entries",
+    "AlwaysEntry": "ps.job.entries",
     "Checkpoint": "runtime.training.checkpoint",
-    "CountFilterEntry": "ps.entries",
+    "CountFilterEntry": "ps.job.entries",
     "DistributedStrategy": "strategy",
     "Fleet": "api",
     "FleetError": "errors",
     "MPISymetricRoleMaker": "roles",
     "PaddleCloudRoleMaker": "roles",
-    "ProbabilityEntry": "ps.entries",
+    "ProbabilityEntry": "ps.job.entries",
     "Role": "roles",
-    "ShowClickEntry": "ps.entries",
+    "ShowClickEntry": "ps.job.entries",
     "UserDefinedCollectiveRoleMaker": "roles",
     "UserDefinedRoleMaker": "roles",
     "barrier_worker": "api",
@@ -129,7 +129,7 @@ _HOMES = {
     "shrink": "api",
     "shutdown": "api",
     "startup_program": "api",
-    "steps": "data.steps",
+    "steps": "data.shards.steps",
     "steps_done": "api",
     "stop_worker": "api",
     "util": "api",
@@ -141,13 +141,13 @@ _HOMES = {
 _MODULES = {
     "checkpoint": "checkpoint",
     "data": "data",
-    "entries": "ps.entries",
-    "initializers": "ps.initializers",
+    "entries": "ps.job.entries",
+    "initializers": "ps.job.initializers",
     "metrics": "metrics",
     "models": "models",
     "nn": "nn",
     "optim": "optim",
-    "rules": "ps.rules",
+    "rules": "ps.job.rules",
     "static": "static",
     "transpiler": "transpiler",
 }

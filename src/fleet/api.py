@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import torch.distributed as dist
     from torch import nn
 
-    from fleet.collective.util import Util
-    from fleet.runtime.evaluate import MetricLike, Step
-    from fleet.runtime.module_job import ModuleJob
+    from fleet.collective.world.util import Util
+    from fleet.runtime.modules.evaluate import MetricLike, Step
+    from fleet.runtime.modules.module_job import ModuleJob
     from fleet.runtime.pairs import Pairs
     from fleet.runtime.planning.script import Watched
     from fleet.runtime.programs.optimizer import ProgramOptimizer
@@ -105,7 +105,7 @@ class Fleet(ServerCalls):
                 raise RoleError(
                     f"{maker.identity.source}: a collective job has no servers; leave out is_collective=True"
                 )
-            from fleet.collective.group import start_process_group
+            from fleet.collective.world.group import start_process_group
 
             self._device, made = start_process_group(maker.identity)
             self._group = self._group if made is None else made
@@ -146,11 +146,11 @@ class Fleet(ServerCalls):
         if self._util is not None:
             self._util.close()
         if self._is_collective:
-            from fleet.collective.gloo_threads import let_gloo_rest
+            from fleet.collective.world.gloo_threads import let_gloo_rest
 
             let_gloo_rest()
         if self._group is not None:
-            from fleet.collective.group import stop_process_group
+            from fleet.collective.world.group import stop_process_group
 
             stop_process_group(self._group)
         if self._role_maker is not None:
@@ -163,7 +163,7 @@ class Fleet(ServerCalls):
     def util(self) -> Util:
         """Collective calls for scripts: barrier, all_reduce, all_gather, get_file_shard."""
         if self._util is None:
-            from fleet.collective.util import Util
+            from fleet.collective.world.util import Util
 
             self._util = Util(self._identity(), self._worker_world(), self._arrival())
         return self._util
@@ -176,7 +176,7 @@ class Fleet(ServerCalls):
                 raise NotReadyError("fleet is not initialised; call fleet.init() first")
             if self.is_server():
                 raise RoleError(f"{self._identity().name} trains nothing; fleet.device is a worker's")
-            from fleet.collective.group import choose_device
+            from fleet.collective.world.group import choose_device
 
             self._device = choose_device(self._identity())
         return self._device
@@ -317,7 +317,7 @@ class Fleet(ServerCalls):
         weights of the samples. Meanwhile the model is in evaluation mode without gradients, and nothing of it changes.
         With `progress` the first worker shows a bar. Works without `fleet.init()` too.
         """
-        from fleet.runtime.evaluate import evaluate
+        from fleet.runtime.modules.evaluate import evaluate
 
         if self._role_maker is None:
             return evaluate(model, loader, metrics, step, None, shows=progress)

@@ -52,7 +52,7 @@ def strategy_of(mode: str) -> fleet.DistributedStrategy:
 
 def take_snapshots(size_bytes: int) -> None:
     """Let a server take a snapshot whenever its journal has grown by so much, and begin new files often."""
-    from fleet.ps import durability
+    from fleet.ps.durable import durability
     from fleet.ps.journal import writer
 
     durability.SNAPSHOT_BYTES, durability.ROWS_AT_ONCE, writer.SEGMENT_BYTES = size_bytes, 100, size_bytes // 8

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.example_data import EXAMPLES, modules_of, write_pairs, write_text
+from support.data.example_data import EXAMPLES, modules_of, write_pairs, write_text
 from support.jobs import clean_environ, fleetrun, python, running
 from support.sweeps import sweep
 

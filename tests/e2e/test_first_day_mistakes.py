@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from fleet.net import Hold
-from support.first_day import BESIDE_SERVERS, COLLECTIVE, SERVERS, STOP_WORKER, WORKERS, Mistake, edited
-from support.first_day_jobs import IN_JOBS
-from support.first_day_mistakes import IN_SCRIPTS
+from support.first_days.first_day import BESIDE_SERVERS, COLLECTIVE, SERVERS, STOP_WORKER, WORKERS, Mistake, edited
+from support.first_days.first_day_jobs import IN_JOBS
+from support.first_days.first_day_mistakes import IN_SCRIPTS
 from support.jobs import Result, RunningJob, clean_environ, fleetrun, python, running, script
 
 MISTAKES = IN_SCRIPTS | IN_JOBS

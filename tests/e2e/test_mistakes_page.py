@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from support.first_day import Mistake, edited
+from support.first_days.first_day import Mistake, edited
+from support.first_days.mistakes_in_jobs import IN_JOBS
+from support.first_days.mistakes_page import said_by_the_page
 from support.jobs import fleetrun, script
-from support.mistakes_in_jobs import IN_JOBS
-from support.mistakes_page import said_by_the_page
 
 pytestmark = pytest.mark.timeout(120)
 SAYS = said_by_the_page()

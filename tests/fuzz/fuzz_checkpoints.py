@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from fleet.checkpoint.listing import LISTING
+from fleet.checkpoint.folders.listing import LISTING
 from fleet.errors import FleetError
-from support.damage import damage, files_of
-from support.saved_kinds import KINDS, Subject
+from support.durable.damage import damage, files_of
+from support.durable.saved_kinds import KINDS, Subject
 
 DOCUMENTS = {"__model__", "line.pdmodel"}
 BAD = ("silent", "raw", "taken over", "vague", "unnoticed")

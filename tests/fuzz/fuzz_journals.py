@@ -26,16 +26,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from fleet.ps import durability
+from fleet.ps.durable import durability
+from fleet.ps.durable.recovery import recover
 from fleet.ps.journal import writer
 from fleet.ps.journal.files import segments_in, snapshots_in, view_of
 from fleet.ps.journal.records import JournalError, read
-from fleet.ps.recovery import recover
-from fleet.ps.service import Service
-from fleet.ps.state import State
+from fleet.ps.server.service import Service
+from fleet.ps.steps.state import State
+from support.durable.server_state import everything
+from support.parity.training import in_threads, joined, served, strategy
 from support.processes import wait_until
-from support.server_state import everything
-from support.training import in_threads, joined, served, strategy
 
 NUM_JOURNALS = 1000
 MOST_STEPS = 500

@@ -22,12 +22,12 @@ import numpy as np
 import psutil
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from fleet.ps import wire
 from fleet.ps.proto import ps_pb2
-from fleet.ps.status import TOKEN_KEY
-from support import raw_http2, raw_plane
-from support.fuzz_requests import CUT, JOB, NUM_DENSE, WIDTH, end_of_cut, requests, right
-from support.serving import REAL, TOKEN, ServerProcess, is_serving, server_process, status_of
+from fleet.ps.wire import messages as wire
+from fleet.ps.wire.status import TOKEN_KEY
+from support.plane import raw_http2, raw_plane
+from support.plane.fuzz_requests import CUT, JOB, NUM_DENSE, WIDTH, end_of_cut, requests, right
+from support.serving.serving import REAL, TOKEN, ServerProcess, is_serving, server_process, status_of
 
 Outcomes = Counter[tuple[str, str]]
 # A call that takes longer than this is stuck.

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import fleet
-from fleet.data.blocks import Block, Problems
+from fleet.data.columns.blocks import Block, Problems
+from fleet.data.columns.records import Records, join
 from fleet.data.formats.text import TextFormat
-from fleet.data.records import Records, join
 
 TAGS = fleet.data.Category("tags", separator="|")
 LAST = fleet.data.Category("last", separator=" ", length=3, hash=False)

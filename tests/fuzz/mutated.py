@@ -20,12 +20,12 @@ import numpy as np
 from google.protobuf.message import Message
 
 from fleet.errors import FleetError
-from fleet.ps import wire
 from fleet.ps.proto import ps_pb2
-from fleet.ps.service import Service
-from fleet.ps.status import TOKEN_KEY
-from support.fuzz_requests import JOB, right
-from support.serving import REAL, TOKEN, ServerProcess, is_serving, server_process, status_of
+from fleet.ps.server.service import Service
+from fleet.ps.wire import messages as wire
+from fleet.ps.wire.status import TOKEN_KEY
+from support.plane.fuzz_requests import JOB, right
+from support.serving.serving import REAL, TOKEN, ServerProcess, is_serving, server_process, status_of
 
 Outcomes = Counter[tuple[str, str]]
 LIMIT_S = 60.0

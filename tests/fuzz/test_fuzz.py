@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.ps import wire
+from fleet.ps.wire import messages as wire
 from fuzz.fuzz_service import fuzz
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuzz.fuzz_checkpoints import sweep
-from support.saved_kinds import KINDS
+from support.durable.saved_kinds import KINDS
 from support.sweeps import sweep as cases
 
 

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from fuzz import mutated
-from support.fuzz_requests import right
-from support.serving import REAL, server_process
+from support.plane.fuzz_requests import right
+from support.serving.serving import REAL, server_process
 
 
 def test_a_mutated_message_is_refused_whole_or_does_what_it_says() -> None:

@@ -12,8 +12,8 @@ from torch import nn
 from fleet import Fleet
 from fleet.collective.model import DistributedModel
 from fleet.errors import DivergedError
-from support.collective_cases import strategy_of
-from support.collective_job import LIMIT_S, run_cases
+from support.collective.collective_cases import strategy_of
+from support.collective.collective_job import LIMIT_S, run_cases
 
 pytestmark = [
     pytest.mark.gpu,
@@ -29,7 +29,7 @@ LIMIT = 1e-3
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_losses_are_those_of_one_process(num_workers: int, tmp_path: Path) -> None:
     seen: dict[str, list[Any]] = run_cases(
-        "support.collective_parity", CASES, num_workers, tmp_path, where=("--gpus", "0")
+        "support.collective.collective_parity", CASES, num_workers, tmp_path, where=("--gpus", "0")
     )
     for case, workers in seen.items():
         for worker in workers:

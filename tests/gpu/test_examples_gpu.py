@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from support.example_data import EXAMPLES, modules_of
+from support.data.example_data import EXAMPLES, modules_of
 from support.jobs import python, script
 
 pytestmark = [

@@ -11,9 +11,9 @@ from torch import nn
 import fleet
 from fleet import _native
 from fleet.api import Fleet
-from fleet.ps.keys import route
-from fleet.ps.keys_cuda import route_there
-from fleet.ps.row_rules import ROW_RULES
+from fleet.ps.hot.row_rules import ROW_RULES
+from fleet.ps.worker.asking.keys import route
+from fleet.ps.worker.asking.keys_cuda import route_there
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
 

@@ -14,8 +14,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, Optimizer
 
-from fleet.collective.topk import Ramp, TopK
-from fleet.collective.unsent import Correction, Unsent
+from fleet.collective.parts.topk import Ramp, TopK
+from fleet.collective.parts.unsent import Correction, Unsent
 from fleet.optim import Lamb, Lars
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]

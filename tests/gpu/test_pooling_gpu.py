@@ -9,7 +9,7 @@ import torch
 
 import fleet
 from fleet.nn.pooling import pool, pool_slots
-from support.training import joined
+from support.parity.training import joined
 
 pytestmark = [
     pytest.mark.gpu,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.ps.dense import dense_group
-from fleet.ps.dense_cuda import DeviceGroup
-from support.dense_rules import SIZE, STEPS, VARIANTS, assert_same, train, values
+from fleet.ps.held.dense import dense_group
+from fleet.ps.held.dense_cuda import DeviceGroup
+from support.worker.dense_rules import SIZE, STEPS, VARIANTS, assert_same, train, values
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
 

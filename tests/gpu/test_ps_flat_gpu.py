@@ -1,4 +1,4 @@
-"""fleet.ps.flat with a model on a GPU: servers see pinned copies, the model sees what servers sent."""
+"""fleet.ps.worker.sending.flat with a model on a GPU: servers see pinned copies, the model sees what servers sent."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from fleet.errors import UsageError
-from fleet.ps.flat import FlatParameters
-from fleet.ps.placement import place
+from fleet.ps.job.placement import place
+from fleet.ps.worker.sending.flat import FlatParameters
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
 

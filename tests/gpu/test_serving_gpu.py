@@ -10,7 +10,7 @@ from torch import nn
 
 import fleet
 from fleet.nn import Embedding, EmbeddingCollection, Slot
-from support.training import joined
+from support.parity.training import joined
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
 

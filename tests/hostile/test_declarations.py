@@ -10,8 +10,8 @@ import pytest
 
 from fleet.errors import FleetError
 from fleet.ps.proto import ps_pb2
-from fleet.ps.service import Service
-from support.fuzz_requests import JOB, ODD_VALUES, places
+from fleet.ps.server.service import Service
+from support.plane.fuzz_requests import JOB, ODD_VALUES, places
 
 # Numbers that no machine has the memory for, should something be made for each.
 HUGE = (10**9, 2**31, 2**40, 2**63 - 1, 2**64, 10**400)

@@ -17,11 +17,11 @@ import pytest
 from fleet.errors import CommunicationError
 from fleet.launch.tls.authority import Authority
 from fleet.net import Endpoint
-from fleet.ps.grpc_client import GrpcTransport
 from fleet.ps.proto import ps_pb2
-from fleet.ps.tls import Tls
-from support import raw_http2
+from fleet.ps.wire.grpc_client import GrpcTransport
+from fleet.ps.wire.trust.tls import Tls
 from support.jobs import RunningJob, script
+from support.plane import raw_http2
 
 pytestmark = pytest.mark.timeout(300)
 LIMIT_S = 60.0

@@ -18,18 +18,19 @@ from google.protobuf.message import Message
 
 from fleet import env
 from fleet.errors import CommunicationError, UsageError, VariableError
-from fleet.ps import budget, grpc_server, presence, roots, strangers
-from fleet.ps.budget import MessageBudget, OverBudgetError
-from fleet.ps.calls import Call
+from fleet.ps.job.spec import DenseBlock, DenseSpec, KeptTensor
 from fleet.ps.proto import ps_pb2
-from fleet.ps.service import Service
-from fleet.ps.spec import DenseBlock, DenseSpec, KeptTensor
-from fleet.ps.wire import Tensors
-from support import raw_http2
-from support.fuzz_requests import JOB, NUM_DENSE
+from fleet.ps.server import grpc_server, roots, strangers
+from fleet.ps.server.service import Service
+from fleet.ps.wire import budget, presence
+from fleet.ps.wire.budget import MessageBudget, OverBudgetError
+from fleet.ps.wire.calls import Call
+from fleet.ps.wire.messages import Tensors
+from support.plane import raw_http2
+from support.plane.fuzz_requests import JOB, NUM_DENSE
+from support.plane.toy_service import ToyService
 from support.processes import wait_until
-from support.serving import REAL, TOKEN, TOY, reached, server_process, serving
-from support.toy_service import ToyService
+from support.serving.serving import REAL, TOKEN, TOY, reached, server_process, serving
 
 LIMIT_S = 60.0
 MEGABYTE = np.zeros(1 << 20, np.uint8)

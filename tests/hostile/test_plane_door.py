@@ -13,12 +13,12 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from fleet.ps import plane_server, wire
 from fleet.ps.proto import ps_pb2
-from support.plane import served
-from support.plane_place import KEYS, Place
-from support.processes import wait_until
-from support.raw_plane import (
+from fleet.ps.server import plane_server
+from fleet.ps.wire import messages as wire
+from support.plane.plane import served
+from support.plane.plane_place import KEYS, Place
+from support.plane.raw_plane import (
     AHEAD,
     BLOCK,
     ERROR,
@@ -38,7 +38,8 @@ from support.raw_plane import (
     join,
     read,
 )
-from support.serving import TOKEN
+from support.processes import wait_until
+from support.serving.serving import TOKEN
 
 HELLO_S = 0.3
 TLS_HELLO_S = 1.0  # a handshake has to find its place in it

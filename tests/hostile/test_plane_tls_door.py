@@ -10,13 +10,13 @@ from contextlib import suppress
 import pytest
 
 from fleet.net import Endpoint
-from fleet.ps import plane_server
-from fleet.ps.tls import Tls
+from fleet.ps.server import plane_server
+from fleet.ps.wire.trust.tls import Tls
 from support.certificates import minted
-from support.plane import served
-from support.plane_place import Place
+from support.plane.plane import served
+from support.plane.plane_place import Place
+from support.plane.raw_plane import ERROR, LIMIT_S, PULL, REQUEST, connection, context_of, head, hello, read
 from support.processes import wait_until
-from support.raw_plane import ERROR, LIMIT_S, PULL, REQUEST, connection, context_of, head, hello, read
 
 HELLO_S = 1.0
 OTHER = minted("of another job")

@@ -12,11 +12,11 @@ import numpy as np
 import psutil
 import pytest
 
-from fleet.ps import wire
 from fleet.ps.proto import ps_pb2
-from fleet.ps.status import TOKEN_KEY
-from support import raw_http2
-from support.serving import TOKEN, TOY, ServerProcess, is_serving, reached, server_process, status_of
+from fleet.ps.wire import messages as wire
+from fleet.ps.wire.status import TOKEN_KEY
+from support.plane import raw_http2
+from support.serving.serving import TOKEN, TOY, ServerProcess, is_serving, reached, server_process, status_of
 
 LIMIT_S = 60.0
 # What the memory of a server may grow by; a stranger can ask for 4 GiB in five bytes.

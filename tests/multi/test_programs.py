@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fleet.runtime.programs.meta import for_workers
-from support.collective_job import run_cases
+from support.collective.collective_job import run_cases
 from support.jobs import fleetrun, script
 from support.programs_collective import CASES, LOCAL, STEPS, merging
 from support.programs_models import MODELS, Model, train_here

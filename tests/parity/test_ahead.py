@@ -9,10 +9,13 @@ import pytest
 import torch
 
 from fleet.api import Fleet
-from fleet.ps import meters
+from fleet.ps.worker.asking import meters
 from fleet.roles import Role, UserDefinedRoleMaker
-from support import ahead_job
-from support.ahead import (
+from support.jobs import fleetrun
+from support.parity.training import Trainer, batch, dense_of, joined, strategy
+from support.processes import wait_until
+from support.worker import ahead_job
+from support.worker.ahead import (
     NUM_STEPS,
     Habit,
     backward,
@@ -22,9 +25,6 @@ from support.ahead import (
     train,
     use_tcp,
 )
-from support.jobs import fleetrun
-from support.processes import wait_until
-from support.training import Trainer, batch, dense_of, joined, strategy
 
 pytestmark = pytest.mark.timeout(120)
 LIMIT_S = 30.0
@@ -186,7 +186,7 @@ def test_it_has_come_before_the_step() -> None:
 
 
 def test_who_always_clips_soon_sends_nothing_ahead(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "fleet.ps.dense_ahead")
+    caplog.set_level("INFO", "fleet.ps.worker.sending.dense_ahead")
     found = train(clipped, is_ahead=True, num_workers=1, num_steps=12)
     assert (found.sent, found.joined, found.rests) == (3 * SIZE, 0, 1)
     assert f"{SIZE} of {SIZE} bytes of dense gradients that left ahead of their step were changed" in caplog.text

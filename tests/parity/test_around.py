@@ -14,12 +14,12 @@ import torch
 from torch import nn
 
 import fleet
-from fleet.ps.transport import Transport
-from fleet.runtime import saving
-from support.parity import CTR, RULES, Batch, batches, loss_of, worst_error
-from support.parity_fleet import Member, Recipe, run, train
-from support.parity_plain import train_plain
-from support.parity_saved import differences, saved
+from fleet.ps.wire.transport import Transport
+from fleet.runtime.saved import saving
+from support.parity.around import CTR, RULES, Batch, batches, loss_of, worst_error
+from support.parity.beside_servers import Member, Recipe, run, train
+from support.parity.plain import train_plain
+from support.parity.saved import differences, saved
 from support.sweeps import sweep
 
 

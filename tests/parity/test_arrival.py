@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from fleet.ps.placement import HashName, RoundRobin
-from support.parity import RULES, batches
-from support.parity_fleet import Order, Recipe, train
-from support.parity_saved import Arrays, differences, saved
+from fleet.ps.job.placement import HashName, RoundRobin
+from support.parity.around import RULES, batches
+from support.parity.beside_servers import Order, Recipe, train
+from support.parity.saved import Arrays, differences, saved
 from support.sweeps import sweep
 
 NUM_WORKERS, NUM_SERVERS, NUM_STEPS = 4, 2, 20

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from fleet import _native
-from support import parity_ctr_job
 from support.jobs import fleetrun
-from support.parity import worst_error
-from support.parity_ctr import (
+from support.parity import ctr_job as parity_ctr_job
+from support.parity.around import worst_error
+from support.parity.ctr import (
     DENSE_LR,
     INITIALIZER,
     NUM_WORKERS,

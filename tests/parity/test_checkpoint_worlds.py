@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import fleet
-from support import checkpoint_job
-from support.checkpoint_job import expected, load_all
+from support.durable import checkpoint_job
+from support.durable.checkpoint_job import expected, load_all
 from support.jobs import fleetrun
 
 pytestmark = pytest.mark.timeout(300)

@@ -1,6 +1,6 @@
 """Every model of `fleet.models`: two servers and two workers in step are one process of plain torch, and it is served.
 
-All models train in one job, with tables of their own. `support.model_cases` has a row for each.
+All models train in one job, with tables of their own. `support.worker.model_cases` has a row for each.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import torch
 import fleet
 from fleet import models
 from fleet.models.registry import class_of
-from support import model_job
 from support.jobs import fleetrun
-from support.model_cases import CASES, NUM_IDS, STEPS, Case
-from support.model_truth import Zoo, sparse_of, train
+from support.parity.model_truth import Zoo, sparse_of, train
+from support.worker import model_job
+from support.worker.model_cases import CASES, NUM_IDS, STEPS, Case
 
 pytestmark = pytest.mark.timeout(120)
 CLOSE: dict[str, Any] = {"atol": 1e-5, "rtol": 1e-5}
@@ -50,7 +50,7 @@ def served(job: Path) -> Zoo:
 def test_every_model_is_here() -> None:
     tested = {type(net) for net in Zoo().nets.values()}
     missing = [name for name in models.NAMES if class_of(name) not in tested]
-    assert not missing, f"no case in support.model_cases: {', '.join(missing)}"
+    assert not missing, f"no case in support.worker.model_cases: {', '.join(missing)}"
 
 
 @EACH

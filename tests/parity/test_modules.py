@@ -11,10 +11,10 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import fleet
-from support.parity import INITIALIZER, RULES, WIDTHS, Batch, batches, worst_error
-from support.parity_fleet import Recipe, train
-from support.parity_plain import PlainEmbedding, train_plain
-from support.parity_saved import Arrays, differences, saved
+from support.parity.around import INITIALIZER, RULES, WIDTHS, Batch, batches, worst_error
+from support.parity.beside_servers import Recipe, train
+from support.parity.plain import PlainEmbedding, train_plain
+from support.parity.saved import Arrays, differences, saved
 
 DIM = WIDTHS["ids"]
 

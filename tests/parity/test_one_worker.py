@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import fleet
-from support.parity import RULES, batches, worst_error
-from support.parity_fleet import Recipe, train
-from support.parity_plain import train_plain
+from support.parity.around import RULES, batches, worst_error
+from support.parity.beside_servers import Recipe, train
+from support.parity.plain import train_plain
 
 
 def strategy_of(mode: str) -> fleet.DistributedStrategy:

@@ -11,10 +11,10 @@ from torch import nn
 from torch.optim import SGD, Adagrad, Adam, Optimizer
 from torch.optim.lr_scheduler import LambdaLR, StepLR
 
-from support.parity import RULES, batches, worst_error
-from support.parity_fleet import Recipe, train
-from support.parity_plain import train_plain
-from support.parity_saved import differences, saved
+from support.parity.around import RULES, batches, worst_error
+from support.parity.beside_servers import Recipe, train
+from support.parity.plain import train_plain
+from support.parity.saved import differences, saved
 
 TOLERANCE = 1e-5
 NUM_STEPS = 30

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from support import parity_job
 from support.jobs import fleetrun
-from support.parity import RULES, batches
-from support.parity_fleet import Recipe, train
-from support.parity_saved import differences, saved
+from support.parity import job as parity_job
+from support.parity.around import RULES, batches
+from support.parity.beside_servers import Recipe, train
+from support.parity.saved import differences, saved
 
 LIMIT_S = 240.0
 NUM_STEPS = 20

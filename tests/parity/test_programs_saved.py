@@ -11,7 +11,7 @@ import pytest
 from fleet import static
 from fleet.errors import CheckpointError, NotSupportedError, UsageError
 from fleet.static import layers, optimizer
-from support.parity_saved import differences, saved
+from support.parity.saved import differences, saved
 from support.programs_cluster import Cluster, Trainer
 from support.programs_models import Model, by, ctr, fit_a_line, go_on_here, mlp
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import fleet
-from support.parity_fleet import Member, Recipe, run
+from support.parity.beside_servers import Member, Recipe, run
 
 pytestmark = pytest.mark.timeout(60)
 MOMENTUM, STEPS = 0.25, 48

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fleet.checkpoint import Inference, read_inference
-from support import served_checkpoint_job
+from support.durable import served_checkpoint_job
 from support.jobs import fleetrun
 
 pytestmark = pytest.mark.timeout(300)

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from support.parity import KEYS, RULES, WIDTHS, Batch, batches, worst_error
-from support.parity_fleet import Recipe, train
-from support.parity_plain import PlainEmbedding, train_plain
-from support.parity_saved import Arrays, column, differences, saved
+from support.parity.around import KEYS, RULES, WIDTHS, Batch, batches, worst_error
+from support.parity.beside_servers import Recipe, train
+from support.parity.plain import PlainEmbedding, train_plain
+from support.parity.saved import Arrays, column, differences, saved
 from support.sweeps import sweep
 
 TOLERANCE = 1e-5

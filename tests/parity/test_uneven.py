@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.runtime import saving
-from support.parity import BATCH, RULES, Batch, batches, worst_error
-from support.parity_fleet import Member, Recipe, run
-from support.parity_plain import train_plain
-from support.parity_saved import Arrays, differences, saved
+from fleet.runtime.saved import saving
+from support.parity.around import BATCH, RULES, Batch, batches, worst_error
+from support.parity.beside_servers import Member, Recipe, run
+from support.parity.plain import train_plain
+from support.parity.saved import Arrays, differences, saved
 
 COUNTS = {"the last worker first": [30, 20], "worker 0 first": [5, 5, 30, 12], "one never trains": [20, 0]}
 

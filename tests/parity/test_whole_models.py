@@ -9,9 +9,9 @@ import torch
 
 import fleet
 from fleet import checkpoint
-from support import whole_model
 from support.jobs import fleetrun, python
-from support.whole_model import TOWERS, plain, train, values_of
+from support.parity import whole_model
+from support.parity.whole_model import TOWERS, plain, train, values_of
 
 pytestmark = pytest.mark.timeout(120)
 SCRIPT = Path(whole_model.__file__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from fleet.launch.tls.authority import Authority
-from fleet.ps.tls import Tls
-from support.serving import TOKEN
+from fleet.ps.wire.trust.tls import Tls
+from support.serving.serving import TOKEN
 
 
 @cache

@@ -17,13 +17,13 @@ import numpy as np
 from fleet import _native, static
 from fleet.checkpoint import state_form
 from fleet.net import Endpoint, Hold
-from fleet.ps import server as server_module
-from fleet.ps.service import Service
+from fleet.ps.server import process as server_module
+from fleet.ps.server.service import Service
 from fleet.runtime.programs.trainer import Trainer as Worker
 from fleet.transpiler import DistributeTranspiler, DistributeTranspilerConfig
 from fleet.transpiler.plan import Plan
 from support.fake_table import in_order, joined
-from support.parity_saved import Arrays
+from support.parity.saved import Arrays
 from support.programs_models import Feed, Model
 
 # Whatever takes longer than this is stuck.
@@ -154,7 +154,7 @@ class Cluster:
         return np.array(self.all(lambda trainer: trainer.train(steps))).T
 
     def held(self) -> Arrays:
-        """Everything that the servers hold, state of rules included, in the form of `support.parity_saved.saved`."""
+        """Everything that the servers hold, state of rules included, in the form of `support.parity.saved.saved`."""
         all_holdings = [service.state.holdings for service in self.services]
         found: Arrays = {}
         job = self.plan.job

@@ -18,7 +18,7 @@ from fleet.static.executor.scope import Scope, global_scope
 from fleet.static.variable import Variable
 
 if TYPE_CHECKING:
-    from fleet.collective.util import Util
+    from fleet.collective.world.util import Util
 
 
 def sum(input: Any, scope: Scope | None = None, util: Util | None = None) -> Any:

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.optim.adam as code_of_torch
 
-import fleet.collective.average as code_of_fleet
+import fleet.collective.parts.average as code_of_fleet
 import fleet_paddle.imperative as paddle
 
 SCRIPT = """

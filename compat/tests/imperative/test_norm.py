@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 import fleet_paddle.imperative as paddle
-from fleet.collective import sync_batch_norm
-from fleet.collective.recompute import recompute
+from fleet.collective.parts import sync_batch_norm
+from fleet.collective.parts.recompute import recompute
 from fleet.errors import FleetError
 from fleet_paddle.imperative import nn
 

@@ -16,7 +16,7 @@ from fleet.collective import tuning
 from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.optim import Lamb
-from fleet.ps.from_torch import rule_of
+from fleet.ps.job.from_torch import rule_of
 from fleet.static.regularizer import L1Decay, L2Decay
 from fleet.strategy import DistributedStrategy
 from fleet_paddle.imperative import amp, nn, optimizer

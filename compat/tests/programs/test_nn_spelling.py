@@ -11,7 +11,7 @@ import torch
 
 from fleet import static
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
-from fleet.ps.entries import CountFilterEntry, ShowClickEntry
+from fleet.ps.job.entries import CountFilterEntry, ShowClickEntry
 from fleet.static.initializer import Constant
 from fleet.static.notes import ENTRIES_NOTE
 from fleet.transpiler.tables import find_tables, table_of

@@ -13,13 +13,9 @@ run without servers are `StepFolders`: tensors in spans (`write_spans`, `map_spa
 made of the `Account` of each worker.
 """
 
-from fleet.checkpoint.buffers import BlockData, join_buffer, recut, split_buffer, state_form
-from fleet.checkpoint.contents import Contents
-from fleet.checkpoint.dense import load_dense, save_dense
-from fleet.checkpoint.export import export_dense, export_table
-from fleet.checkpoint.files import FileInfo, check_file
-from fleet.checkpoint.folder import abort, begin, check_files, commit, find, read_manifest, saving
-from fleet.checkpoint.forms import (
+from fleet.checkpoint.files.buffers import BlockData, join_buffer, recut, split_buffer, state_form
+from fleet.checkpoint.files.files import FileInfo, check_file
+from fleet.checkpoint.files.forms import (
     BlockForm,
     DensePiece,
     KeptPiece,
@@ -30,7 +26,11 @@ from fleet.checkpoint.forms import (
     pieces_from_text,
     pieces_to_text,
 )
-from fleet.checkpoint.inference import (
+from fleet.checkpoint.files.pieces import read_piece, write_piece
+from fleet.checkpoint.files.tensor_form import DTYPES, Form
+from fleet.checkpoint.folders.contents import Contents
+from fleet.checkpoint.folders.folder import abort, begin, check_files, commit, find, read_manifest, saving
+from fleet.checkpoint.folders.inference import (
     DenseArray,
     Inference,
     InferenceIndex,
@@ -40,16 +40,16 @@ from fleet.checkpoint.inference import (
     parts_to_text,
     read_inference,
 )
-from fleet.checkpoint.kept import kept_values, load_kept, save_kept
-from fleet.checkpoint.manifest import Manifest
-from fleet.checkpoint.pieces import read_piece, write_piece
-from fleet.checkpoint.sealed import SealableTable, ShardFiles, save_sealed
-from fleet.checkpoint.spans import Span, SpanData, SpanPiece, map_spans, write_spans
-from fleet.checkpoint.steps import Best, StepFolders
-from fleet.checkpoint.tables import ReadableTable, TableLike, TableLoad, save_table, shard_groups
-from fleet.checkpoint.tensor_form import DTYPES, Form
-from fleet.checkpoint.training import Account, TrainingManifest
-from fleet.checkpoint.whole import refuse_runs
+from fleet.checkpoint.folders.manifest import Manifest
+from fleet.checkpoint.runs.steps import Best, StepFolders
+from fleet.checkpoint.runs.training import Account, TrainingManifest
+from fleet.checkpoint.state.dense import load_dense, save_dense
+from fleet.checkpoint.state.export import export_dense, export_table
+from fleet.checkpoint.state.kept import kept_values, load_kept, save_kept
+from fleet.checkpoint.state.sealed import SealableTable, ShardFiles, save_sealed
+from fleet.checkpoint.state.spans import Span, SpanData, SpanPiece, map_spans, write_spans
+from fleet.checkpoint.state.tables import ReadableTable, TableLike, TableLoad, save_table, shard_groups
+from fleet.checkpoint.state.whole import refuse_runs
 
 __all__ = [
     "DTYPES",

@@ -9,8 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from fleet.collective.average import broadcast_
-from fleet.collective.worlds import Alone, GlooWorld, World, dtype_name
+from fleet.collective.parts.average import broadcast_
+from fleet.collective.world.worlds import Alone, GlooWorld, World, dtype_name
 from fleet.errors import UsageError
 
 Entry = list[Any]

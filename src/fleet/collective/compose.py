@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from fleet.collective.merge import Merge
 from fleet.collective.modes.base import SyncPolicy
 from fleet.collective.modes.reduce_grad import MB, Buckets, ReduceGrad
-from fleet.collective.precision import HALVES
+from fleet.collective.parts.merge import Merge
+from fleet.collective.parts.precision import HALVES
 from fleet.errors import StrategyError, UsageError
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.parallel import ShardingConfigs
@@ -94,7 +94,7 @@ def make_sync_policy(
     buckets = _buckets(strategy)
     if strategy.dgc:
         from fleet.collective.modes.dgc import DGC
-        from fleet.collective.topk import Ramp
+        from fleet.collective.parts.topk import Ramp
 
         configs = strategy.dgc_configs
         ramp = Ramp(configs.sparsity, configs.rampup_begin_step, configs.rampup_step)

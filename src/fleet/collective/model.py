@@ -11,16 +11,17 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from fleet.collective import precision, tuning
+from fleet.collective import tuning
 from fleet.collective.agree import check_same_model, check_same_values, refuse_lazy, share_values
-from fleet.collective.amp import LossScale, ScaleRule
-from fleet.collective.compiling import CompileProgress, compiled
 from fleet.collective.compose import make_merge, make_sync_policy, needs_optimizer
 from fleet.collective.nonfinite import GradientCheck
-from fleet.collective.recompute import recompute
+from fleet.collective.parts import precision
+from fleet.collective.parts.amp import LossScale, ScaleRule
+from fleet.collective.parts.compiling import CompileProgress, compiled
+from fleet.collective.parts.recompute import recompute
+from fleet.collective.parts.sync_batch_norm import synchronise
 from fleet.collective.stall.watch import StallWatch
 from fleet.collective.step import StepState
-from fleet.collective.sync_batch_norm import synchronise
 from fleet.errors import NotSupportedError, UsageTypeError
 from fleet.strategy import DistributedStrategy
 

@@ -11,11 +11,11 @@ from torch.optim import Optimizer
 
 from fleet.collective import tuning
 from fleet.collective.agree import world
-from fleet.collective.average import broadcast_
 from fleet.collective.compose import replace_optimizer
 from fleet.collective.model import DistributedModel
+from fleet.collective.parts.average import broadcast_
 from fleet.collective.step import StepState
-from fleet.collective.worlds import dtype_name
+from fleet.collective.world.worlds import dtype_name
 from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
 from fleet.observe.metrics.steps import steps
 from fleet.optim.closure import loss_of

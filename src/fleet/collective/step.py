@@ -10,10 +10,10 @@ import torch
 import torch.distributed as dist
 
 from fleet.collective.agree import world
-from fleet.collective.amp import LossScale
-from fleet.collective.merge import Merge
 from fleet.collective.modes.base import SyncPolicy
 from fleet.collective.nonfinite import GradientCheck
+from fleet.collective.parts.amp import LossScale
+from fleet.collective.parts.merge import Merge
 from fleet.errors import DivergedError, NotReadyError, NotSupportedError, UsageError
 
 if TYPE_CHECKING:

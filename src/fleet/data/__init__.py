@@ -11,19 +11,19 @@ from fleet._lazy import lazily
 
 if TYPE_CHECKING:
     from fleet.data import synthetic
-    from fleet.data.base import Shard
-    from fleet.data.batch import Batch
-    from fleet.data.derived import Derived
+    from fleet.data.columns.batch import Batch
+    from fleet.data.columns.derived import Derived
+    from fleet.data.columns.ragged import Ragged
+    from fleet.data.columns.schema import Category, Number, Schema, criteo
     from fleet.data.formats.hashing import hash_ids
     from fleet.data.formats.in_memory import batch_of
     from fleet.data.formats.multislot_schema import MultiSlot, Slot
     from fleet.data.negatives import Negatives
-    from fleet.data.ragged import Ragged
     from fleet.data.reading.from_files import files
     from fleet.data.reading.growing import Follow
     from fleet.data.reading.memory import Examples, load
-    from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
+    from fleet.data.shards.base import Shard
     from fleet.data.slotted.dataset_factory import DatasetFactory
     from fleet.data.slotted.dataset_memory import InMemoryDataset
     from fleet.data.slotted.dataset_queue import QueueDataset

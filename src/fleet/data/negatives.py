@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 
 from fleet.data.alias_table import AliasTable
-from fleet.data.base import Shard
-from fleet.data.batch import Batch, SlotValues
+from fleet.data.columns.batch import Batch, SlotValues
+from fleet.data.shards.base import Shard
 from fleet.errors import UsageError, UsageTypeError
 
 Ids = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ worker.
 
 `take` is called from the thread that reads ahead, so the thread that trains never waits for it. How late an epoch can
 end is bounded by what a worker has in hand when the queue is empty: the piece it trains on and those it has read ahead.
-With servers that is two pieces of a fast worker, for a slow one is not handed the last ones (`fleet.ps.pace`);
+With servers that is two pieces of a fast worker, for a slow one is not handed the last ones (`fleet.ps.meetings.pace`);
 otherwise two pieces of the slowest.
 
 In sync mode and in collective jobs every step waits for the slowest worker anyway: there a queue evens out pieces of
@@ -22,15 +22,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet.errors import CommunicationError, NotReadyError, NotSupportedError
-from fleet.ps.patience import rpc_timeout_s
-from fleet.ps.pieces import Extent
+from fleet.ps.job.patience import rpc_timeout_s
+from fleet.ps.meetings.pieces import Extent
 from fleet.ps.proto import ps_pb2
 
 if TYPE_CHECKING:
     import torch.distributed as dist
 
-    from fleet.ps.client import Client
-    from fleet.ps.progress import Progress
+    from fleet.ps.worker.calling.client import Client
+    from fleet.ps.worker.life.progress import Progress
 
 NUM_EPOCHS = 4
 """How many epochs a source remembers: a reader is in one, and may be ahead in the next."""
@@ -172,7 +172,7 @@ class LocalPieces(_Pieces):
 
 
 class ServerPieces(_Pieces):
-    """From the first server of a job: see `fleet.ps.pieces`."""
+    """From the first server of a job: see `fleet.ps.meetings.pieces`."""
 
     def __init__(self, client: Callable[[], Client], name: str) -> None:
         super().__init__()

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from fleet.data.base import Shard, Uneven
-from fleet.data.order import block, permutation
+from fleet.data.shards.base import Shard, Uneven
+from fleet.data.shards.order import block, permutation
+from fleet.data.shards.workers import Workers
 from fleet.data.source import Source
-from fleet.data.workers import Workers
 from fleet.errors import UsageError
 
 

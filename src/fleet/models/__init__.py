@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from fleet._lazy import lazily
 
 if TYPE_CHECKING:
-    from fleet.models.base import Recommender
     from fleet.models.dcn import DCN
     from fleet.models.deepfm import DeepFM
     from fleet.models.dien import DIEN
@@ -20,10 +19,11 @@ if TYPE_CHECKING:
     from fleet.models.dlrm import DLRM
     from fleet.models.dnn import DNN
     from fleet.models.esmm import ESMM
-    from fleet.models.features import Features, Tabular
     from fleet.models.finalnet import FinalNet
     from fleet.models.hstu import HSTU
     from fleet.models.mmoe import MMoE
+    from fleet.models.parts.base import Recommender
+    from fleet.models.parts.features import Features, Tabular
     from fleet.models.ple import PLE
     from fleet.models.registry import NAMES, build
     from fleet.models.sasrec import SASRec

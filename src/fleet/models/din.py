@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from fleet.models.attention import TargetAttention, weighted_sum
-from fleet.models.base import Examples, Outputs, Recommender
-from fleet.models.dice import bent_mlp
-from fleet.models.features import bags_of, check_widths
-from fleet.models.histories import fields_of, held, matrix, one_table
-from fleet.ps.spec import RuleSpec
+from fleet.models.parts.attention import TargetAttention, weighted_sum
+from fleet.models.parts.base import Examples, Outputs, Recommender
+from fleet.models.parts.dice import bent_mlp
+from fleet.models.parts.features import bags_of, check_widths
+from fleet.models.parts.histories import fields_of, held, matrix, one_table
+from fleet.ps.job.spec import RuleSpec
 
 
 class DIN(Recommender):

@@ -8,10 +8,10 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from fleet.models.base import Examples, Outputs, log_loss
-from fleet.models.features import Tabular
-from fleet.models.layers import NumberFields, mlp
-from fleet.ps.spec import RuleSpec
+from fleet.models.parts.base import Examples, Outputs, log_loss
+from fleet.models.parts.features import Tabular
+from fleet.models.parts.layers import NumberFields, mlp
+from fleet.ps.job.spec import RuleSpec
 
 
 class Factorized(nn.Module):

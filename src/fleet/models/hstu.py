@@ -7,11 +7,11 @@ from torch import nn
 from torch.nn import functional
 
 from fleet.errors import UsageError
-from fleet.models.attention import causal
-from fleet.models.base import Examples
-from fleet.models.histories import matrix
-from fleet.models.next_item import NextItem
-from fleet.ps.spec import RuleSpec
+from fleet.models.parts.attention import causal
+from fleet.models.parts.base import Examples
+from fleet.models.parts.histories import matrix
+from fleet.models.parts.next_item import NextItem
+from fleet.ps.job.spec import RuleSpec
 
 TIME_BUCKETS = 64
 """Of differences in time, by their logarithm: four for every factor of e, the last for 103 days and more."""

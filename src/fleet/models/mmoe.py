@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from fleet.models.base import Examples, Outputs
-from fleet.models.features import Tabular, beside
-from fleet.models.layers import Experts, Gate, mlp
-from fleet.ps.spec import RuleSpec, checked
+from fleet.models.parts.base import Examples, Outputs
+from fleet.models.parts.features import Tabular, beside
+from fleet.models.parts.layers import Experts, Gate, mlp
+from fleet.ps.job.spec import RuleSpec, checked
 from fleet.strategy.check import Whole
 
 

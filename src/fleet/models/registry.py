@@ -11,7 +11,7 @@ from inspect import signature
 from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.models.base import Recommender
+from fleet.models.parts.base import Recommender
 
 # name: (file, class, what it is)
 _MODELS = {

@@ -7,10 +7,10 @@ from torch import nn
 from torch.nn import functional
 
 from fleet.errors import UsageError
-from fleet.models.attention import causal
-from fleet.models.base import Examples
-from fleet.models.next_item import NextItem
-from fleet.ps.spec import RuleSpec
+from fleet.models.parts.attention import causal
+from fleet.models.parts.base import Examples
+from fleet.models.parts.next_item import NextItem
+from fleet.ps.job.spec import RuleSpec
 
 
 class Block(nn.Module):

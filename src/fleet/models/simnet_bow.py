@@ -9,11 +9,11 @@ from torch import nn
 from torch.nn import functional
 
 from fleet.errors import UsageError
-from fleet.models.base import Examples, Outputs, Recommender
-from fleet.models.histories import PADDING
+from fleet.models.parts.base import Examples, Outputs, Recommender
+from fleet.models.parts.histories import PADDING
 from fleet.nn import EmbeddingCollection, Slot
-from fleet.ps.initializers import Uniform
-from fleet.ps.spec import RuleSpec
+from fleet.ps.job.initializers import Uniform
+from fleet.ps.job.spec import RuleSpec
 
 
 class SimNetBOW(Recommender):

@@ -10,11 +10,11 @@ from torch import nn
 from torch.nn import functional
 
 from fleet.errors import UsageError
-from fleet.models.attention import weighted_sum
-from fleet.models.base import Examples, Outputs, Recommender
-from fleet.models.histories import held, matrix, one_table
-from fleet.models.layers import mlp
-from fleet.ps.spec import RuleSpec
+from fleet.models.parts.attention import weighted_sum
+from fleet.models.parts.base import Examples, Outputs, Recommender
+from fleet.models.parts.histories import held, matrix, one_table
+from fleet.models.parts.layers import mlp
+from fleet.ps.job.spec import RuleSpec
 
 
 class TwoTower(Recommender):

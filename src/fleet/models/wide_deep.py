@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from fleet.models.base import Examples, Outputs
-from fleet.models.features import Tabular, beside
-from fleet.models.layers import NumberFields, mlp
-from fleet.ps.spec import RuleSpec
+from fleet.models.parts.base import Examples, Outputs
+from fleet.models.parts.features import Tabular, beside
+from fleet.models.parts.layers import NumberFields, mlp
+from fleet.ps.job.spec import RuleSpec
 
 
 class WideDeep(Tabular):

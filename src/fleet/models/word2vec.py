@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from fleet.models.base import Examples, Outputs, Recommender
-from fleet.models.histories import matrix
+from fleet.models.parts.base import Examples, Outputs, Recommender
+from fleet.models.parts.histories import matrix
 from fleet.nn import EmbeddingCollection, Slot
-from fleet.ps.initializers import Constant, Uniform
-from fleet.ps.spec import RuleSpec
+from fleet.ps.job.initializers import Constant, Uniform
+from fleet.ps.job.spec import RuleSpec
 
 
 class Word2Vec(Recommender):

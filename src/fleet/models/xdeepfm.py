@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from fleet.models.base import Examples, Outputs
-from fleet.models.features import Tabular
-from fleet.models.layers import CIN, NumberFields, mlp
-from fleet.ps.spec import RuleSpec
+from fleet.models.parts.base import Examples, Outputs
+from fleet.models.parts.features import Tabular
+from fleet.models.parts.layers import CIN, NumberFields, mlp
+from fleet.ps.job.spec import RuleSpec
 
 
 class XDeepFM(Tabular):

@@ -12,10 +12,10 @@ from fleet.errors import UsageError
 from fleet.nn.held import Found
 from fleet.nn.pooling import Pooling, check_pooling, pool
 from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, Wire, checked_ids, checked_padding
-from fleet.ps.entries import AlwaysEntry
-from fleet.ps.lookup import Request
-from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
-from fleet.ps.staging import upload
+from fleet.ps.job.entries import AlwaysEntry
+from fleet.ps.job.spec import EntrySpec, InitializerSpec, RuleSpec
+from fleet.ps.job.staging import upload
+from fleet.ps.worker.asking.lookup import Request
 
 SlotInput = (
     torch.Tensor | tuple[torch.Tensor, torch.Tensor | None] | tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]

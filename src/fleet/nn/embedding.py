@@ -18,11 +18,11 @@ from fleet.nn.sparse import (
     checked_ids,
     checked_padding,
 )
-from fleet.ps.entries import AlwaysEntry
-from fleet.ps.given_rows import given_rows
-from fleet.ps.lookup import Request
-from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
-from fleet.ps.staging import upload
+from fleet.ps.job.entries import AlwaysEntry
+from fleet.ps.job.spec import EntrySpec, InitializerSpec, RuleSpec
+from fleet.ps.job.staging import upload
+from fleet.ps.worker.asking.given_rows import given_rows
+from fleet.ps.worker.asking.lookup import Request
 
 
 class Embedding(SparseModule):

@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from fleet.checkpoint import Unseen
 from fleet.errors import UsageError
-from fleet.ps.spec import TableSpec
-from fleet.ps.unseen import UnseenRows, unseen_of
+from fleet.ps.held.unseen import UnseenRows, unseen_of
+from fleet.ps.job.spec import TableSpec
 
 
 class Rows(NamedTuple):

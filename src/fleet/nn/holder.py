@@ -15,8 +15,8 @@ from torch import nn
 from fleet.errors import UsageError
 from fleet.nn.held import First, Found, HeldTable, Rows, find, put
 from fleet.nn.stand_in import RowsWeight, not_written
-from fleet.ps.lookup import Request
-from fleet.ps.spec import TableSpec
+from fleet.ps.job.spec import TableSpec
+from fleet.ps.worker.asking.lookup import Request
 
 log = logging.getLogger(__name__)
 

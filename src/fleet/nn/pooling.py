@@ -2,8 +2,8 @@
 
 Legend: U distinct rows, D their width, B samples, S slots, n ids in all.
 
-A pull answers each distinct key once; the inverse (`fleet.ps.keys.route`) says which of these rows a place uses. The
-gradient is that of the distinct rows, with the gradients of all their uses summed: what a push sends.
+A pull answers each distinct key once; the inverse (`fleet.ps.worker.asking.keys.route`) says which of these rows a
+place uses. The gradient is that of the distinct rows, with the gradients of all their uses summed: what a push sends.
 
 On the CPU, float32 rows go through the C++ core, which sums gradients in the order of the batch: always the same bits.
 Other dtypes and devices go through torch's own functions.

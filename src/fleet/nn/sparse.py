@@ -17,18 +17,18 @@ from fleet.errors import NotReadyError, UsageError
 from fleet.nn.held import Found
 from fleet.nn.holder import Holder
 from fleet.nn.stand_in import RowsWeight
-from fleet.ps.clipped import gradient_of_rows
-from fleet.ps.entries import AlwaysEntry
-from fleet.ps.initializers import Uniform
-from fleet.ps.lookup import Request
-from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec, checked
-from fleet.ps.worker import has_left
+from fleet.ps.job.entries import AlwaysEntry
+from fleet.ps.job.initializers import Uniform
+from fleet.ps.job.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec, checked
+from fleet.ps.worker.asking.lookup import Request
+from fleet.ps.worker.sending.clipped import gradient_of_rows
+from fleet.ps.worker.worker import has_left
 from fleet.strategy.check import Whole
 from fleet.strategy.sizes import size_bytes
 
 if TYPE_CHECKING:
-    from fleet.ps.given_rows import GivenRows
-    from fleet.ps.worker import Worker
+    from fleet.ps.worker.asking.given_rows import GivenRows
+    from fleet.ps.worker.worker import Worker
 
 log = logging.getLogger(__name__)
 

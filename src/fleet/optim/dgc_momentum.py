@@ -18,8 +18,8 @@ class DGCMomentum(Optimizer):
 
     A gradient in `compressed` is a step already: each worker put momentum and weight decay into what it sent, so its
     parameter moves by plain w = w - lr * grad. All others are left to the SGD itself. Whoever compresses
-    (fleet.collective.topk) keeps `compressed` up to date; while it is empty this is exactly the SGD. Groups and state
-    are the SGD's own, so its schedules and its checkpoints go on working.
+    (fleet.collective.parts.topk) keeps `compressed` up to date; while it is empty this is exactly the SGD. Groups
+    and state are the SGD's own, so its schedules and its checkpoints go on working.
     """
 
     def __init__(self, sgd: SGD) -> None:

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from fleet.collective.util import Util
-    from fleet.collective.worlds import World
-    from fleet.ps.client import Client
-    from fleet.ps.passing import Passing
-    from fleet.ps.placement import Dispatch, Dispatcher
-    from fleet.ps.progress import Progress
-    from fleet.runtime.module_job import ModuleJob
+    from fleet.collective.world.util import Util
+    from fleet.collective.world.worlds import World
+    from fleet.ps.job.placement import Dispatch, Dispatcher
+    from fleet.ps.worker.calling.client import Client
+    from fleet.ps.worker.life.passing import Passing
+    from fleet.ps.worker.life.progress import Progress
+    from fleet.runtime.modules.module_job import ModuleJob
+    from fleet.runtime.modules.servers import ServerJob, Servers
     from fleet.runtime.programs.job import ProgramJob
-    from fleet.runtime.servers import ServerJob, Servers
     from fleet.static.executor.executor import Executor
     from fleet.static.program import Program
 
@@ -63,7 +63,7 @@ class ServerCalls(Questions):
 
     def _module_job(self) -> ModuleJob:
         if self._modules is None:
-            from fleet.runtime.module_job import ModuleJob
+            from fleet.runtime.modules.module_job import ModuleJob
 
             self._modules = ModuleJob(
                 average=lambda tensor: self.util.mean_(tensor), add_up=lambda tensor: self.util.sum_(tensor)
@@ -76,7 +76,7 @@ class ServerCalls(Questions):
 
     def _server_side(self) -> Servers:
         if self._servers is None:
-            from fleet.runtime.servers import Servers
+            from fleet.runtime.modules.servers import Servers
 
             self._servers = Servers(self._identity())
         return self._servers
@@ -116,7 +116,7 @@ class ServerCalls(Questions):
         progress = None if self.is_server() else self.progress
         if progress is None:
             return None
-        from fleet.runtime.meeting_world import MeetingWorld
+        from fleet.runtime.modules.meeting_world import MeetingWorld
 
         def client() -> Client | None:
             job = self._server_job()
@@ -130,11 +130,11 @@ class ServerCalls(Questions):
         if self.is_server() or self.progress is not None:  # in a durable job all they say to each other is a meeting
             return lambda _: None
         if self._is_collective:
-            from fleet.collective.arrival import arrival_of_workers
+            from fleet.collective.world.arrival import arrival_of_workers
 
             arrival = arrival_of_workers() if self.worker_num() > 1 else None
             return (lambda _: None) if arrival is None else arrival.come
-        from fleet.runtime.served_arrival import ServedArrival
+        from fleet.runtime.modules.served_arrival import ServedArrival
 
         return ServedArrival(lambda: None if self._modules is None else self._modules.client).come
 
@@ -181,7 +181,7 @@ class ServerCalls(Questions):
             )
         if self._is_collective:
             raise UsageError("fleet.init_worker() joins servers, and a collective job has none; leave it out")
-        from fleet.runtime import stalls
+        from fleet.runtime.modules import stalls
 
         strategy = self._strategy or DistributedStrategy()
         strategy.require_supported(False)  # it may have changed since fleet.init()
@@ -198,7 +198,7 @@ class ServerCalls(Questions):
     def _watch_no_more(self) -> None:
         """End the watch of this worker, if it was one of a job with servers."""
         if self._servers is not None and not self._is_collective:
-            from fleet.runtime import stalls
+            from fleet.runtime.modules import stalls
 
             stalls.stop()
 
@@ -206,7 +206,7 @@ class ServerCalls(Questions):
         """Watch a worker of a job with servers before it has joined them."""
         who = self._identity()
         if who.role is Role.WORKER and who.server_endpoints and not self._is_collective:
-            from fleet.runtime import stalls
+            from fleet.runtime.modules import stalls
 
             stalls.watch_from_the_start(self._server_side())
 
@@ -234,7 +234,7 @@ class ServerCalls(Questions):
         Every worker calls it: worker 0 lets the servers load, the others wait for that and take over what was loaded.
         Returns the number of rows.
         """
-        from fleet.runtime import saving
+        from fleet.runtime.saved import saving
 
         job = self._server_job()
         worker = job.worker("fleet.load_model()")
@@ -253,7 +253,7 @@ class ServerCalls(Questions):
 
             fleet.load_rows(model.rows, torch.arange(1000), pretrained)
         """
-        from fleet.runtime.rows import load_rows
+        from fleet.runtime.modules.rows import load_rows
 
         worker = self._server_job().worker("fleet.load_rows()")
         return load_rows(worker, table, keys, values, self._identity(), self.util)
@@ -279,7 +279,7 @@ class ServerCalls(Questions):
             torch.save(fleet.gather_state_dict(model), "model.pt")
             model.load_state_dict(torch.load("model.pt"))       # in a process without a job
         """
-        from fleet.runtime.gather import gather_state_dict, rows_elsewhere
+        from fleet.runtime.saved.gather import gather_state_dict, rows_elsewhere
 
         try:
             worker = self._module_job().worker("fleet.gather_state_dict()")
@@ -305,7 +305,7 @@ class ServerCalls(Questions):
         how many rows were deleted, in one table or in all; `keys_to` is a folder that all servers see, in which they
         list them: TABLE.server-000.npy holds the keys.
         """
-        from fleet.runtime import saving
+        from fleet.runtime.saved import saving
 
         worker = self._server_job().worker("fleet.shrink()")
         return saving.shrink(
@@ -329,7 +329,7 @@ class ServerCalls(Questions):
 
     def server_stats(self) -> list[dict[str, Any]]:
         """What each server holds and has done: rows and bytes of each table, pulls, pushes, staleness, connections."""
-        from fleet.runtime import saving
+        from fleet.runtime.saved import saving
 
         return saving.stats(self._server_job().worker("fleet.server_stats()"))
 
@@ -342,8 +342,8 @@ class ServerCalls(Questions):
     ) -> Iterator[Batch]:
         """Iterate over batches and pull the rows of the next one while this one is computed.
 
-        `keys(batch)` gives what the model's sparse module will be called with; see fleet.runtime.prefetch.
+        `keys(batch)` gives what the model's sparse module will be called with; see fleet.runtime.modules.prefetch.
         """
-        from fleet.runtime.prefetch import prefetch
+        from fleet.runtime.modules.prefetch import prefetch
 
         return prefetch(loader, model, keys)

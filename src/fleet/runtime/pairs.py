@@ -15,7 +15,7 @@ from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.nn.sparse import SparseModule
 from fleet.roles import Identity
-from fleet.runtime import step_parts
+from fleet.runtime.modules import step_parts
 from fleet.strategy import DistributedStrategy
 
 

@@ -14,13 +14,13 @@ import torch
 from numpy.typing import NDArray
 
 from fleet.checkpoint import InferenceIndex, Manifest, StepFolders, TrainingManifest, Unseen, find
-from fleet.checkpoint.fields import parse_json
-from fleet.checkpoint.folder import read_contents, strangers_in
-from fleet.checkpoint.inference import read_inference
-from fleet.checkpoint.whole import read_dense_values, read_kept, read_rows
+from fleet.checkpoint.files.fields import parse_json
+from fleet.checkpoint.folders.folder import read_contents, strangers_in
+from fleet.checkpoint.folders.inference import read_inference
+from fleet.checkpoint.state.whole import read_dense_values, read_kept, read_rows
 from fleet.errors import CheckpointError
-from fleet.ps.spec import JobSpec
-from fleet.ps.unseen import unseen_of
+from fleet.ps.held.unseen import unseen_of
+from fleet.ps.job.spec import JobSpec
 from fleet.runtime.training.reading import CheckpointSource, LazyTensors
 from fleet.runtime.training.write_share import from_bits
 

@@ -15,7 +15,7 @@ from fleet.errors import CheckpointError, UsageTypeError
 from fleet.nn.held import Rows
 from fleet.nn.holder import without_rows
 from fleet.nn.sparse import SparseModule
-from fleet.ps.unseen import unseen_of
+from fleet.ps.held.unseen import unseen_of
 from fleet.runtime.saved_model import Folder, SavedModel, open_saved
 
 Model = TypeVar("Model", bound=nn.Module)

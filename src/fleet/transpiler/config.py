@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
-from fleet.ps.placement import MIN_BLOCK
+from fleet.ps.job.placement import MIN_BLOCK
 from fleet.strategy.unknown import unknown
 
 MODES = ("pserver", "nccl2", "collective")

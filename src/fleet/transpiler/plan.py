@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.ps.json_form import JsonForm
-from fleet.ps.spec import DenseSpec, JobSpec, RuleSpec
+from fleet.ps.job.json_form import JsonForm
+from fleet.ps.job.spec import DenseSpec, JobSpec, RuleSpec
 from fleet.static.block import Block
 from fleet.static.program import Program
 from fleet.strategy.mode import Mode

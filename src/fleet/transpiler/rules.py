@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.ps import rules
-from fleet.ps.spec import RuleSpec
+from fleet.ps.job import rules
+from fleet.ps.job.spec import RuleSpec
 from fleet.static.block import Block
 from fleet.static.operator import Operator
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from fleet.ps.placement import block_names
-from fleet.ps.spec import JobSpec
+from fleet.ps.job.placement import block_names
+from fleet.ps.job.spec import JobSpec
 from fleet.static.kinds import Shape
 from fleet.transpiler.slicing import block_shape
 

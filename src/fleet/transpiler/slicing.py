@@ -8,8 +8,8 @@ from math import prod
 from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.ps.placement import block_names, cut
-from fleet.ps.spec import DenseBlock
+from fleet.ps.job.placement import block_names, cut
+from fleet.ps.job.spec import DenseBlock
 from fleet.static.names import GRAD
 from fleet.static.program import Program
 from fleet.static.variable import Variable

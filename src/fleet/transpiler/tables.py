@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.ps import initializers
-from fleet.ps.entries import AlwaysEntry
-from fleet.ps.spec import EntrySpec, InitializerSpec, TableSpec
+from fleet.ps.job import initializers
+from fleet.ps.job.entries import AlwaysEntry
+from fleet.ps.job.spec import EntrySpec, InitializerSpec, TableSpec
 from fleet.static.notes import ENTRIES_NOTE
 from fleet.static.operator import Operator
 from fleet.static.program import Program

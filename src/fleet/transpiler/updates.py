@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.ps.json_form import JsonForm
+from fleet.ps.job.json_form import JsonForm
 from fleet.static.block import Block
 from fleet.static.operator import OPTIMIZE, Operator
 from fleet.static.program import Program

@@ -345,7 +345,7 @@ TRAIN = """
     import torch
     from torch import nn
     import fleet
-    from fleet.ps.client import Client
+    from fleet.ps.worker.calling.client import Client
 
     def tell(file):
         with open(f"{file}.part", "w") as part:

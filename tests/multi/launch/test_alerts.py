@@ -18,7 +18,7 @@ import pytest
 
 from support.jobs import RunningJob, script
 from support.processes import wait_until
-from support.watched import figure, port_of, seen_of
+from support.serving.watched import figure, port_of, seen_of
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "prometheus"
 

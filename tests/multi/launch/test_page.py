@@ -14,7 +14,7 @@ import pytest
 
 from support.jobs import FLEETRUN, RunningJob, clean_environ, running, script
 from support.processes import wait_until
-from support.watched import TRAIN, port_of, seen_of, trained
+from support.serving.watched import TRAIN, port_of, seen_of, trained
 
 webdriver = pytest.importorskip("selenium.webdriver")
 

@@ -15,7 +15,7 @@ import pytest
 from fleet.observe.metrics.picture import read_events, read_history, read_picture
 from support.jobs import RunningJob, fleetrun, script
 from support.processes import wait_until
-from support.watched import TRAIN, figure, port_of, seen_of, texts, trained
+from support.serving.watched import TRAIN, figure, port_of, seen_of, texts, trained
 
 ARGUMENTS = ("--server_num", 2, "--worker_num", 2)
 

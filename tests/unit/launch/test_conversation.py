@@ -12,7 +12,7 @@ import pytest
 from fleet.errors import CommunicationError, VariableError
 from fleet.launch.meet.conversation import Conversation, Message
 from fleet.launch.meet.reach import SUSPECT_S, Patience, probe, silent_s
-from fleet.ps import patience as calls
+from fleet.ps.job import patience as calls
 
 
 class Side:

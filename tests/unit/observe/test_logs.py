@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fleet.observe.logs import show_logs
-from fleet.ps.declared import declared
-from fleet.ps.spec import DenseBlock, DenseSpec, EntrySpec, InitializerSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.held.declared import declared
+from fleet.ps.job.spec import DenseBlock, DenseSpec, EntrySpec, InitializerSpec, JobSpec, RuleSpec, TableSpec
 
 STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 

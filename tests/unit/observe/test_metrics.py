@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from fleet.collective.reduced import EVERY_S, FIRST, DdpTimes, Reduced
+from fleet.collective.parts.reduced import EVERY_S, FIRST, DdpTimes, Reduced
 from fleet.errors import UsageError, UsageTypeError
 from fleet.jobfiles import figures as files
 from fleet.jobfiles import whole
@@ -27,9 +27,9 @@ from fleet.observe.metrics.reports import MOST_NAMES, Reports
 from fleet.observe.metrics.steps import StepFigures
 from fleet.observe.metrics.where import place_of
 from fleet.observe.metrics.writer import FiguresWriter
-from fleet.ps.server_figures import ServerFigures
-from fleet.ps.service import Service
-from fleet.ps.stats import Stats
+from fleet.ps.held.stats import Stats
+from fleet.ps.server.figures import ServerFigures
+from fleet.ps.server.service import Service
 
 PAGE = Path(__file__).parents[3] / "docs" / "observe.md"
 

@@ -23,11 +23,11 @@ from fleet.observe.traces.reading import Traced, TracedSpan, read_trace
 from fleet.observe.tracing import profiler
 from fleet.observe.tracing.tracer import Tracer, tracer
 from fleet.observe.tracing.window import Window
-from fleet.ps.calls import Call
-from fleet.ps.meters import measured
 from fleet.ps.proto import ps_pb2
-from fleet.ps.service import Service
-from fleet.ps.transport import LocalTransport
+from fleet.ps.server.service import Service
+from fleet.ps.wire.calls import Call
+from fleet.ps.wire.transport import LocalTransport
+from fleet.ps.worker.asking.meters import measured
 
 
 @pytest.mark.parametrize(

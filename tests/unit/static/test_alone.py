@@ -13,8 +13,8 @@ import pytest
 from fleet import static
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, NotSupportedError
-from fleet.ps.placement import RoundRobin
-from fleet.ps.service import Service
+from fleet.ps.job.placement import RoundRobin
+from fleet.ps.server.service import Service
 from fleet.runtime.programs import running
 from fleet.static import layers
 

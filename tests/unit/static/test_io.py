@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from fleet.checkpoint.listing import LISTING
+from fleet.checkpoint.folders.listing import LISTING
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.static import io, names
 from fleet.static.executor.executor import Executor

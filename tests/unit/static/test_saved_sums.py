@@ -13,14 +13,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from fleet.checkpoint.listing import LISTING, Listing
+from fleet.checkpoint.folders.listing import LISTING, Listing
 from fleet.errors import CheckpointError
 from fleet.static import io
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import Scope, global_scope, scope_guard
 from fleet.static.io.files import read_safetensors, write_alone, write_tensors
 from fleet.static.program import Program
-from support.training import in_threads
+from support.parity.training import in_threads
 
 
 @pytest.fixture(autouse=True)

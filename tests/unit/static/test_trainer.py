@@ -14,7 +14,7 @@ import torch
 
 from fleet import static
 from fleet.errors import NotSupportedError, UsageError
-from fleet.ps.service import Service
+from fleet.ps.server.service import Service
 from fleet.runtime.programs import running, server
 from support.programs_alone import Alone, feed, geo
 
@@ -194,8 +194,8 @@ def test_a_step_past_the_ceiling_of_a_table_is_taken_over_before_it_is_told() ->
 
 
 def test_a_server_program_serves_on_the_device_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fleet.ps import server as serving
-    from fleet.ps import service
+    from fleet.ps.server import process as serving
+    from fleet.ps.server import service
     from fleet.transpiler import DistributeTranspiler
 
     alone, made = Alone(None), []

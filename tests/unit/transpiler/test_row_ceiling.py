@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.ps import rules
-from fleet.ps.client import Client
-from fleet.ps.entries import AlwaysEntry
-from fleet.ps.gradients import Gradients, TablePush
-from fleet.ps.initializers import Constant
-from fleet.ps.keys import route
-from fleet.ps.service import Service
-from fleet.ps.spec import JobSpec, TableSpec, difference
-from fleet.ps.transport import LocalTransport
+from fleet.ps.job import rules
+from fleet.ps.job.entries import AlwaysEntry
+from fleet.ps.job.initializers import Constant
+from fleet.ps.job.spec import JobSpec, TableSpec, difference
+from fleet.ps.server.service import Service
+from fleet.ps.wire.transport import LocalTransport
+from fleet.ps.worker.asking.keys import route
+from fleet.ps.worker.calling.client import Client
+from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 
 def job(max_rows: int) -> JobSpec:

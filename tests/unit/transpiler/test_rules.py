@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.ps.dense import dense_group
+from fleet.ps.held.dense import dense_group
 from fleet.static import Executor, ParamAttr, Scope, layers, optimizer, regularizer
 from fleet.transpiler.rules import rule_of
 from fleet.transpiler.updates import Rate, updates_of

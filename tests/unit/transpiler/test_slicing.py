@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.ps.rules import SGD
-from fleet.ps.spec import DenseSpec, JobSpec, check_cover
+from fleet.ps.job.rules import SGD
+from fleet.ps.job.spec import DenseSpec, JobSpec, check_cover
 from fleet.static.program import Program
 from fleet.transpiler import HashName, PSDispatcher, RoundRobin
 from fleet.transpiler.arguments import Arguments

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fleet.checkpoint.fields import parse_json
+from fleet.checkpoint.files.fields import parse_json
 from fleet.errors import CheckpointError, UsageError, UsageTypeError
 from fleet.static.io.files import read_safetensors, write_alone
 from fleet_paddle.foreign.loading import NAME_TABLE, head

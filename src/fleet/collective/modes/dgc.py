@@ -10,8 +10,8 @@ from torch import nn
 from torch.optim import SGD, Optimizer
 
 from fleet.collective.modes.reduce_grad import Buckets, ReduceGrad
-from fleet.collective.reduced import reduced
-from fleet.collective.topk import Ramp, TopK
+from fleet.collective.parts.reduced import reduced
+from fleet.collective.parts.topk import Ramp, TopK
 from fleet.optim import DGCMomentum
 
 

@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from fleet.collective.average import mean_
 from fleet.collective.modes.base import SyncPolicy
+from fleet.collective.parts.average import mean_
 
 
 @dataclass(frozen=True)

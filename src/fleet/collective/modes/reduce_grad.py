@@ -16,10 +16,10 @@ from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 from fleet import env
-from fleet.collective.average import mean_
 from fleet.collective.modes.base import Call, SyncPolicy
-from fleet.collective.reduced import DdpTimes, reduced
-from fleet.collective.sync_batch_norm import is_synchronised
+from fleet.collective.parts.average import mean_
+from fleet.collective.parts.reduced import DdpTimes, reduced
+from fleet.collective.parts.sync_batch_norm import is_synchronised
 from fleet.errors import UsageError
 from fleet.observe.metrics.writer import is_on
 

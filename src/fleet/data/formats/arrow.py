@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.data.blocks import Block, Problems
+from fleet.data.columns.blocks import Block, Problems
+from fleet.data.columns.records import Records
+from fleet.data.columns.schema import Schema
 from fleet.data.formats.arrow_source import changed, damaged, source_of
 from fleet.data.formats.arrow_types import check_columns
 from fleet.data.formats.from_arrow import records_of
 from fleet.data.places.extras import needed
 from fleet.data.places.opening import packing_of, size_of
-from fleet.data.records import Records
-from fleet.data.schema import Schema
 from fleet.errors import UsageError
 
 WITH_RANDOM_ACCESS = b"ARROW1"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
+from fleet.data.columns.schema import Category, Schema
 from fleet.data.places.extras import needed
-from fleet.data.schema import Category, Schema
 from fleet.errors import UsageError
 
 MOST_NAMED = 12

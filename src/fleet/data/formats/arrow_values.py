@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fleet.data.columns.schema import Category
 from fleet.data.formats.arrow_types import is_list, is_text, value_type
 from fleet.data.formats.hashing import hash_numbers, hash_texts
 from fleet.data.places.extras import needed
-from fleet.data.schema import Category
 
 Floats = npt.NDArray[Any]
 Ids = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fleet.data.blocks import MOST_TOLD, Problems
+from fleet.data.columns.blocks import MOST_TOLD, Problems
 
 Mask = npt.NDArray[np.bool_]
 

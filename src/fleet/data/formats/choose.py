@@ -6,10 +6,10 @@ import importlib
 import os
 from typing import Any, cast
 
-from fleet.data.blocks import FileFormat
+from fleet.data.columns.blocks import FileFormat
+from fleet.data.columns.schema import Schema
 from fleet.data.formats.multislot_schema import MultiSlot
 from fleet.data.places.opening import packing_of
-from fleet.data.schema import Schema
 from fleet.errors import UsageError, UsageTypeError
 
 _HOMES = {

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fleet.data.batch import Batch
-from fleet.data.blocks import Problems
+from fleet.data.columns.batch import Batch
+from fleet.data.columns.blocks import Problems
+from fleet.data.columns.schema import Schema
 from fleet.data.formats.arrow_types import check_columns
 from fleet.data.formats.from_arrow import records_of
 from fleet.data.formats.multislot_schema import MultiSlot
 from fleet.data.places.extras import needed
-from fleet.data.schema import Schema
 from fleet.errors import UsageError, UsageTypeError
 
 PLACE = "batch_of"

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet import _native
+from fleet.data.columns.records import Column, Records, join
+from fleet.data.columns.schema import Number
 from fleet.data.formats.bad_rows import BadRows
 from fleet.data.formats.matrices import matrix_of, side_by_side
 from fleet.data.formats.multislot_schema import MultiSlot
@@ -16,8 +18,6 @@ from fleet.data.formats.number_columns import Numbers, number_column
 from fleet.data.formats.text import TextFormat
 from fleet.data.formats.text_head import Head
 from fleet.data.formats.text_plan import Bad, Text
-from fleet.data.records import Column, Records, join
-from fleet.data.schema import Number
 from fleet.errors import UsageTypeError
 
 

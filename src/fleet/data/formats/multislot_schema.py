@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleet.data.checks import count_of
-from fleet.data.schema import Category, Number, Schema
-from fleet.data.slots import DataSlot
+from fleet.data.columns.checks import count_of
+from fleet.data.columns.schema import Category, Number, Schema
+from fleet.data.columns.slots import DataSlot
 from fleet.errors import UsageError, UsageTypeError
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet import _native
+from fleet.data.columns.schema import Number
 from fleet.data.formats.bad_rows import BadRows
-from fleet.data.schema import Number
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]

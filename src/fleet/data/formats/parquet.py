@@ -6,15 +6,15 @@ import os
 import threading
 from typing import Any
 
-from fleet.data.blocks import Block, Problems
+from fleet.data.columns.blocks import Block, Problems
+from fleet.data.columns.records import Records
+from fleet.data.columns.schema import Schema
 from fleet.data.formats.arrow_source import changed, damaged, source_of
 from fleet.data.formats.arrow_types import check_columns
 from fleet.data.formats.from_arrow import records_of
 from fleet.data.places.extras import needed
 from fleet.data.places.opening import packing_of, size_of
 from fleet.data.places.urls import is_url
-from fleet.data.records import Records
-from fleet.data.schema import Schema
 
 MOST_FOOTERS = 64
 """Of how many files what stands at the end is kept: it says where the row groups lie."""

@@ -11,12 +11,12 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 
 from fleet import _native
-from fleet.data.blocks import MOST_TOLD, Block, Problems
+from fleet.data.columns.blocks import MOST_TOLD, Block, Problems
+from fleet.data.columns.records import Records, join
+from fleet.data.columns.schema import Schema
 from fleet.data.formats.text_head import Head, read_head
 from fleet.data.formats.text_plan import Bad, Text, TextPlan
 from fleet.data.places import opening
-from fleet.data.records import Records, join
-from fleet.data.schema import Schema
 from fleet.errors import UsageError
 
 PIECE_BYTES = 16 << 20
@@ -35,7 +35,7 @@ class Parser(Protocol):
 
 
 class TextFormat:
-    """Lines of fields with a delimiter between them, as a schema describes them; a `FileFormat` (data/blocks.py)."""
+    """Lines of fields with a delimiter between them, as a schema describes them: a `FileFormat`."""
 
     def __init__(self, schema: Schema) -> None:
         if schema.columns is None and not schema.header:

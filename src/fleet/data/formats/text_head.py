@@ -6,7 +6,7 @@ import csv
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from fleet.data.schema import Schema
+from fleet.data.columns.schema import Schema
 from fleet.errors import UsageError
 
 HEAD_BYTES = 64 << 10

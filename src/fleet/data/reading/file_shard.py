@@ -6,8 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.data.base import Uneven
-from fleet.data.batch import Batch
+from fleet.data.columns.batch import Batch
 from fleet.data.queue import PieceSource
 from fleet.data.reading.file_dataset import FileDataset
 from fleet.data.reading.file_positions import Handed, Position, checked_states, in_order, together
@@ -15,8 +14,9 @@ from fleet.data.reading.piece_batches import PieceReader, Reading, SpanWork, Tak
 from fleet.data.reading.piece_order import EpochPieces
 from fleet.data.reading.pieces import Span, divide, whole
 from fleet.data.reading.queue_work import QueueWork
-from fleet.data.stream import StreamShard
-from fleet.data.workers import Workers
+from fleet.data.shards.base import Uneven
+from fleet.data.shards.stream import StreamShard
+from fleet.data.shards.workers import Workers
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 
 log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 from fleet.api import fleet
 from fleet.cores import num_cores
-from fleet.data.base import Uneven
-from fleet.data.blocks import FileFormat, Problems
-from fleet.data.checks import count_of, flag_of
+from fleet.data.columns.blocks import FileFormat, Problems
+from fleet.data.columns.checks import count_of, flag_of
+from fleet.data.columns.schema import Schema
 from fleet.data.formats.choose import format_of, name_of
 from fleet.data.places.listing import Paths, list_files
 from fleet.data.queue import PieceSource, piece_source
@@ -19,8 +19,8 @@ from fleet.data.reading.growing import Follow, Watched
 from fleet.data.reading.growing_shard import GrowingShard
 from fleet.data.reading.piece_batches import PieceReader
 from fleet.data.reading.piece_order import FileSet
-from fleet.data.schema import Schema
-from fleet.data.workers import Workers
+from fleet.data.shards.base import Uneven
+from fleet.data.shards.workers import Workers
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 
 _CALL = "fleet.data.files"

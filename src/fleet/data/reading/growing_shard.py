@@ -7,14 +7,14 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.data.batch import Batch
-from fleet.data.blocks import FileFormat
+from fleet.data.columns.batch import Batch
+from fleet.data.columns.blocks import FileFormat
 from fleet.data.reading.file_dataset import FileDataset
 from fleet.data.reading.file_positions import checked_states
 from fleet.data.reading.growing import Follow, GrowingWork, Part, Watched
 from fleet.data.reading.piece_batches import PieceReader, Reading
-from fleet.data.stream import StreamShard
-from fleet.data.workers import Workers
+from fleet.data.shards.stream import StreamShard
+from fleet.data.shards.workers import Workers
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 
 log = logging.getLogger(__name__)

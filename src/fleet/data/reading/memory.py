@@ -6,15 +6,15 @@ import numpy as np
 import torch
 
 from fleet.api import fleet
-from fleet.data.batch import Batch
-from fleet.data.blocks import Block, FileFormat, Problems
-from fleet.data.checks import count_of
+from fleet.data.columns.batch import Batch
+from fleet.data.columns.blocks import Block, FileFormat, Problems
+from fleet.data.columns.checks import count_of
+from fleet.data.columns.records import Records, join
+from fleet.data.columns.schema import Schema
 from fleet.data.places.listing import Paths
 from fleet.data.reading.from_files import default_threads, file_set
 from fleet.data.reading.pieces import Index
 from fleet.data.reading.read_ahead import ReadAhead
-from fleet.data.records import Records, join
-from fleet.data.schema import Schema
 from fleet.errors import NotReadyError, UsageError
 from fleet.observe.bar import progress
 

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from fleet.data.batch import Batch
-from fleet.data.blocks import Block, FileFormat, Problems
+from fleet.data.columns.batch import Batch
+from fleet.data.columns.blocks import Block, FileFormat, Problems
+from fleet.data.columns.records import Cutter, Records, join
+from fleet.data.columns.schema import Schema
 from fleet.data.reading.piece_order import EpochPieces, FileSet
 from fleet.data.reading.pieces import Span, pass_over
 from fleet.data.reading.read_ahead import ReadAhead
-from fleet.data.records import Cutter, Records, join
-from fleet.data.schema import Schema
 from fleet.errors import UsageError
 
 MOST_BYTES_AT_ONCE = 16 << 20

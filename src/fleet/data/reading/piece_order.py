@@ -15,10 +15,10 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from fleet.data.blocks import Block, FileFormat
-from fleet.data.order import generator_of, permutation
+from fleet.data.columns.blocks import Block, FileFormat
 from fleet.data.places.unpacking import packing_of
 from fleet.data.reading.pieces import Index
+from fleet.data.shards.order import generator_of, permutation
 
 LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 4 << 10, 8 << 20
 BLOCKS_WANTED = 256

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from fleet.data.checks import count_of, seconds_of
-from fleet.data.ragged import Batch
-from fleet.data.slots import Var, slots_of
+from fleet.data.columns.checks import count_of, seconds_of
+from fleet.data.columns.ragged import Batch
+from fleet.data.columns.slots import Var, slots_of
 from fleet.data.slotted.multislot import Format
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.strategy.unknown import unknown

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from fleet.api import fleet as shared
-from fleet.data.checks import count_of, flag_of, seed_of
-from fleet.data.ragged import Batch
-from fleet.data.records import Index, Records
+from fleet.data.columns.checks import count_of, flag_of, seed_of
+from fleet.data.columns.ragged import Batch
+from fleet.data.columns.records import Index, Records
 from fleet.data.slotted.exchange import ShuffleFleet, exchange
 from fleet.data.slotted.line_ids import merge_by_id
 from fleet.data.slotted.loading import Preload, load

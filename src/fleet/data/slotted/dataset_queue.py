@@ -6,8 +6,8 @@ import threading
 from collections.abc import Generator, Iterator
 from typing import Any, NoReturn
 
-from fleet.data.ragged import Batch
-from fleet.data.records import Cutter, Records, join
+from fleet.data.columns.ragged import Batch
+from fleet.data.columns.records import Cutter, Records, join
 from fleet.data.slotted.dataset import Dataset
 from fleet.data.slotted.multislot import Format
 from fleet.data.slotted.piped import Stop

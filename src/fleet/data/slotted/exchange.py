@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fleet.data.records import Column, Index, Records, join, none_of
+from fleet.data.columns.records import Column, Index, Records, join, none_of
 from fleet.errors import CommunicationError, UsageError
 
 if TYPE_CHECKING:
-    from fleet.collective.util import Util
+    from fleet.collective.world.util import Util
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -37,7 +37,7 @@ def exchange(
     A round sends at most `round_size` records to each worker, so memory needs room for that much more; `pause_s` is
     waited between rounds. What comes is in the order of rounds, then of workers, then of their records.
     """
-    from fleet.collective.exchange import exchange_bytes
+    from fleet.collective.world.exchange import exchange_bytes
 
     util, num_workers = job.util, job.worker_num()
     _compare(records, job)

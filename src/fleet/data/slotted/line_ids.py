@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fleet.data.records import Column, Records
+from fleet.data.columns.records import Column, Records
 
 
 def merge_by_id(records: Records, merge_size: int) -> tuple[Records, int]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 
 from fleet import env
-from fleet.data.records import Records, join, none_of
+from fleet.data.columns.records import Records, join, none_of
 from fleet.data.slotted.multislot import Format
 from fleet.data.slotted.piped import Stop
 from fleet.data.slotted.readers import Files, Readers

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet import _native
-from fleet.data.records import Column, Records
-from fleet.data.slots import DataSlot
+from fleet.data.columns.records import Column, Records
+from fleet.data.columns.slots import DataSlot
 from fleet.data.slotted.piped import Stop, opened
 from fleet.errors import UsageError
 

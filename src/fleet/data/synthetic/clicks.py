@@ -12,9 +12,9 @@ import numpy.typing as npt
 import torch
 
 from fleet import _native
-from fleet.data.batch import Batch
-from fleet.data.checks import count_of
-from fleet.data.schema import Schema, criteo
+from fleet.data.columns.batch import Batch
+from fleet.data.columns.checks import count_of
+from fleet.data.columns.schema import Schema, criteo
 from fleet.data.synthetic.files import write_files
 from fleet.errors import UsageError, UsageTypeError
 

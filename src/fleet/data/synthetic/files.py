@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from fleet.data.checks import count_of
+from fleet.data.columns.checks import count_of
 from fleet.data.synthetic.formats import Writer, suffix_of, writer_of
 from fleet.errors import UsageError
 from fleet.observe import progress

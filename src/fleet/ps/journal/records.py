@@ -20,7 +20,7 @@ import numpy as np
 
 from fleet._native import crc32c
 from fleet.errors import CheckpointError
-from fleet.ps.wire import Tensor, Tensors
+from fleet.ps.wire.messages import Tensor, Tensors
 
 MAGIC = 0x314A4C46  # "FLJ1"
 _HEAD = struct.Struct("<IIIHHQQ")

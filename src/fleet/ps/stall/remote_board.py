@@ -12,7 +12,7 @@ from fleet.observe.stall.board import Board
 from fleet.ps.proto import ps_pb2
 
 if TYPE_CHECKING:
-    from fleet.ps.transport import Transport
+    from fleet.ps.wire.transport import Transport
 
 LIMIT_S = 3.0
 RETRY_S = 0.05

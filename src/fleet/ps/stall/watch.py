@@ -30,7 +30,7 @@ from fleet.ps.stall.report import Findings, Limits, outcome_of
 from fleet.ps.stall.state import Stall, State, stall_from_json, state_from_json, to_json
 
 if TYPE_CHECKING:
-    from fleet.ps.transport import Transport
+    from fleet.ps.wire.transport import Transport
 
 # Beyond this many workers each looks less often, so that server 0 is asked no more than 40 times a second; but often
 # enough that a report is there before a step gives up (STEP_GRACE_S).

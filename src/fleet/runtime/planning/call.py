@@ -19,10 +19,10 @@ from fleet.planner.choose import make_plan
 from fleet.planner.facts import Question, Workload
 from fleet.planner.plan import Plan
 from fleet.roles import Identity, Role
-from fleet.runtime.module_job import ModuleJob
+from fleet.runtime.modules.module_job import ModuleJob
+from fleet.runtime.modules.servers import Servers
 from fleet.runtime.planning.look import machine_here
 from fleet.runtime.planning.looker import Looker
-from fleet.runtime.servers import Servers
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.sizes import size_bytes
 

@@ -16,11 +16,11 @@ from fleet.nn.sparse import SparseModule
 from fleet.optim.paddle_methods import kind_of
 from fleet.planner.facts import DenseFacts, Machines, TableFacts
 from fleet.planner.state import is_known, state_bytes
-from fleet.ps.budget import memory_bytes
-from fleet.ps.spec import JobSpec
+from fleet.ps.job.spec import JobSpec
+from fleet.ps.wire.budget import memory_bytes
 
 if TYPE_CHECKING:
-    from fleet.ps.lookup import Lookup
+    from fleet.ps.worker.asking.lookup import Lookup
     from fleet.strategy import DistributedStrategy
 
 SWITCHES = (

@@ -13,16 +13,16 @@ from torch.optim import Optimizer
 from fleet.collective.model import DistributedModel
 from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.planner.facts import Measured, Workload
-from fleet.ps.optimizer import ServerOptimizer
-from fleet.runtime import saving
+from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.runtime.planning import look
 from fleet.runtime.planning.calls import Calls, StepTimes
 from fleet.runtime.planning.saved import SavedBytes
+from fleet.runtime.saved import saving
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
-    from fleet.ps.lookup import Lookup
-    from fleet.ps.worker import Worker
+    from fleet.ps.worker.asking.lookup import Lookup
+    from fleet.ps.worker.worker import Worker
 
 
 @dataclass(frozen=True)

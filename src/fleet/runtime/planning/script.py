@@ -27,8 +27,8 @@ from fleet.runtime.planning.looker import Looker
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
-    from fleet.ps.worker import Worker
-    from fleet.runtime.module_job import ModuleJob
+    from fleet.ps.worker.worker import Worker
+    from fleet.runtime.modules.module_job import ModuleJob
 
 
 class Watched:

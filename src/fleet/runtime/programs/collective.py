@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from fleet.collective.gather import all_gather
-from fleet.collective.reduced import reduced
+from fleet.collective.parts.reduced import reduced
+from fleet.collective.world.gather import all_gather
 from fleet.errors import NotReadyError
 from fleet.static.executor.rows import Rows
 
@@ -30,7 +30,7 @@ def make_group(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     def run() -> None:
         if dist.is_initialized():
             return
-        from fleet.collective.group import start_process_group, stop_process_group
+        from fleet.collective.world.group import start_process_group, stop_process_group
         from fleet.roles import UserDefinedCollectiveRoleMaker
 
         maker = UserDefinedCollectiveRoleMaker(current_id=index, worker_endpoints=endpoints)

@@ -11,9 +11,9 @@ from os import PathLike
 import torch
 
 from fleet.errors import NotReadyError, NotSupportedError
-from fleet.ps.flat import FlatParameters
-from fleet.ps.lookup import Request, make_lookup
-from fleet.ps.worker import Worker
+from fleet.ps.worker.asking.lookup import Request, make_lookup
+from fleet.ps.worker.sending.flat import FlatParameters
+from fleet.ps.worker.worker import Worker
 from fleet.runtime.programs.keyed import distributed_tables, with_keys
 from fleet.runtime.programs.trainer import Trainer
 from fleet.static.executor.scope import Scope

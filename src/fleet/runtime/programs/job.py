@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
-from fleet.ps.encoding import with_wire
+from fleet.ps.worker.sending.encoding import with_wire
 from fleet.roles import Role
-from fleet.runtime import saving
 from fleet.runtime.programs import meta, running, strategy_options
 from fleet.runtime.programs.optimizer import ProgramOptimizer
 from fleet.runtime.programs.strategy_options import Strategy
 from fleet.runtime.programs.trainer import Trainer, jobs
+from fleet.runtime.saved import saving
 from fleet.static.executor.scope import Scope, global_scope, scope_guard
 from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
 from fleet.static.optimizer import Optimizer
@@ -31,10 +31,10 @@ from fleet.transpiler.plan import make_plan
 from fleet.transpiler.programs import Pair, for_collective, for_trainer
 
 if TYPE_CHECKING:
-    from fleet.ps.placement import Dispatch, Dispatcher
-    from fleet.ps.progress import Progress
-    from fleet.ps.worker import Worker
-    from fleet.runtime.servers import Servers
+    from fleet.ps.job.placement import Dispatch, Dispatcher
+    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.worker import Worker
+    from fleet.runtime.modules.servers import Servers
 
 
 class ProgramJob:

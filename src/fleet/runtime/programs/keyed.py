@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from fleet import _native, checkpoint
-from fleet.ps.spec import TableSpec
-from fleet.ps.worker import Worker
-from fleet.runtime import saving
+from fleet.ps.job.spec import TableSpec
+from fleet.ps.worker.worker import Worker
+from fleet.runtime.saved import saving
 from fleet.static.block import Block
 from fleet.static.fitting import complete
 from fleet.static.operator import Operator

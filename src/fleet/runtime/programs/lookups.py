@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
-from fleet.ps.lookup import Lookup
-from fleet.ps.staging import download, upload, wait_for
+from fleet.ps.job.staging import download, upload, wait_for
+from fleet.ps.worker.asking.lookup import Lookup
 from fleet.static.executor.faults import PartError
 
 

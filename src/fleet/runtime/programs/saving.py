@@ -15,7 +15,6 @@ import torch
 
 from fleet import checkpoint
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageError
-from fleet.runtime import saving
 from fleet.runtime.programs.states import restore
 from fleet.runtime.programs.trainer import Trainer
 from fleet.runtime.programs.trainer_variables import (
@@ -24,6 +23,7 @@ from fleet.runtime.programs.trainer_variables import (
     write_trainer_variables,
 )
 from fleet.runtime.programs.values import values_of
+from fleet.runtime.saved import saving
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import Scope, global_scope
 from fleet.static.notes import SERVERS_NOTE
@@ -33,7 +33,7 @@ from fleet.transpiler.plan import Plan
 from fleet.transpiler.updates import is_update
 
 if TYPE_CHECKING:
-    from fleet.ps.worker import Worker
+    from fleet.ps.worker.worker import Worker
 
 Folder = str | PathLike[str]
 

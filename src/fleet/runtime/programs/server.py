@@ -12,8 +12,8 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.net import Endpoint
-from fleet.ps.spec import JobSpec
-from fleet.runtime.servers import server_device
+from fleet.ps.job.spec import JobSpec
+from fleet.runtime.modules.servers import server_device
 from fleet.static.variable import Parameter
 from fleet.strategy.mode import Mode
 from fleet.transpiler.rules import rule_of
@@ -35,8 +35,8 @@ def make(op: Operator, lowering: Lowering) -> Kernel:
     endpoint = Endpoint.parse(op.attr("endpoint"), "endpoint")
 
     def run() -> None:
-        from fleet.ps.own_token import token_for
-        from fleet.ps.server import make_service, serve
+        from fleet.ps.server.process import make_service, serve
+        from fleet.ps.wire.trust.own_token import token_for
 
         described = Described(op, lowering.program, lowering.scope.tensors)
         model_dir = lowering.scope.model_dir

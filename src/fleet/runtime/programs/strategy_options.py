@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
-from fleet.ps.placement import MIN_BLOCK
+from fleet.ps.job.placement import MIN_BLOCK
 from fleet.roles import Identity
 from fleet.runtime.programs import meta
 from fleet.static.program import Program

@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fleet.errors import NotReadyError, UsageError
-from fleet.ps.client import Client
-from fleet.ps.flat import FlatParameters
-from fleet.ps.lookup import Request
-from fleet.runtime import stalls
-from fleet.runtime.join import enter
+from fleet.ps.worker.asking.lookup import Request
+from fleet.ps.worker.calling.client import Client
+from fleet.ps.worker.sending.flat import FlatParameters
+from fleet.runtime.modules import stalls
+from fleet.runtime.modules.join import enter
+from fleet.runtime.modules.servers import transports
 from fleet.runtime.programs import running
 from fleet.runtime.programs.lookups import Ids, Shared
 from fleet.runtime.programs.server_lookups import with_server_lookups
 from fleet.runtime.programs.trainer_variables import read_trainer_variables
-from fleet.runtime.servers import transports
 from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
 from fleet.static.program import Program
 from fleet.strategy.parameter_server import ASyncConfigs
 from fleet.transpiler.plan import Plan
 
 if TYPE_CHECKING:
-    from fleet.ps.worker import Worker
+    from fleet.ps.worker.worker import Worker
     from fleet.runtime.programs.job import ProgramJob
     from fleet.static.block import Block
     from fleet.static.executor.scope import Scope

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from fleet import checkpoint
-from fleet.checkpoint.files import FileInfo
+from fleet.checkpoint.files.files import FileInfo
 from fleet.errors import CheckpointError
 from fleet.static.dtypes import torch_dtype
 from fleet.static.executor.scope import Scope

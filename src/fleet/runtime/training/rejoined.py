@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fleet.errors import FleetError, UsageError
-from fleet.runtime.server_writes import WAS_STARTED_AGAIN
+from fleet.runtime.saved.server_writes import WAS_STARTED_AGAIN
 from fleet.runtime.training.objects import Stateful
 from fleet.runtime.training.random_states import Changes
 from fleet.runtime.training.trees import decode, encode
 
 if TYPE_CHECKING:
-    from fleet.ps.gathering import Gathering
-    from fleet.ps.progress import Progress
+    from fleet.ps.together.gathering import Gathering
+    from fleet.ps.worker.life.progress import Progress
     from fleet.runtime.training.served_parts import ServedParts
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from typing import Any
 from torch import nn
 
 from fleet.checkpoint import Account
-from fleet.ps.optimizer import ServerOptimizer
-from fleet.ps.worker import Worker
+from fleet.ps.worker.optimizer import ServerOptimizer
+from fleet.ps.worker.worker import Worker
 from fleet.runtime.training import random_states
 from fleet.runtime.training.objects import RunObjects
 from fleet.runtime.training.optimizers import Optimization

@@ -6,9 +6,9 @@ import json
 
 from fleet.checkpoint import read_manifest
 from fleet.errors import CheckpointError
-from fleet.ps.gathering import Gathering
-from fleet.ps.spec import JobSpec
-from fleet.runtime import saving
+from fleet.ps.job.spec import JobSpec
+from fleet.ps.together.gathering import Gathering
+from fleet.runtime.saved import saving
 from fleet.runtime.training import random_states
 from fleet.runtime.training.objects import damage, together
 from fleet.runtime.training.optimizers import Planned

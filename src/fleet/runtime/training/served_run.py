@@ -20,11 +20,11 @@ from fleet.checkpoint import Manifest, StepFolders, abort
 from fleet.collective.model import DistributedModel
 from fleet.errors import CheckpointError, FleetError, NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
-from fleet.ps.gathering import Gathering
-from fleet.ps.optimizer import ServerOptimizer
-from fleet.runtime import saving
-from fleet.runtime.module_job import ModuleJob
-from fleet.runtime.server_writes import ServerWrites
+from fleet.ps.together.gathering import Gathering
+from fleet.ps.worker.optimizer import ServerOptimizer
+from fleet.runtime.modules.module_job import ModuleJob
+from fleet.runtime.saved import saving
+from fleet.runtime.saved.server_writes import ServerWrites
 from fleet.runtime.training.objects import RunObjects
 from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.rejoined import Rejoined

@@ -16,9 +16,9 @@ from pathlib import Path
 from fleet.checkpoint import Account, Manifest, StepFolders, TrainingManifest, abort, pieces_from_text, write_spans
 from fleet.errors import CheckpointError, FleetError
 from fleet.observe.metrics import events
-from fleet.ps.gathering import Gathering
-from fleet.ps.worker import Worker
-from fleet.runtime.server_writes import WAS_STARTED_AGAIN, ServerWrites, Written
+from fleet.ps.together.gathering import Gathering
+from fleet.ps.worker.worker import Worker
+from fleet.runtime.saved.server_writes import WAS_STARTED_AGAIN, ServerWrites, Written
 from fleet.runtime.training.writer import Captured, Keep, text_of
 
 log = logging.getLogger(__name__)

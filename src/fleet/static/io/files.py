@@ -1,9 +1,9 @@
 """Tensors in files that any program can read: numpy's format, one file each, or safetensors, all in one.
 
 A file is whole or not there: it is written beside its place, forced to the disk and renamed. The files of a save take
-their places together, with their checksums in the folder's side file (`fleet.checkpoint.listing`), which is compared
-when they are read. numpy has no bfloat16: such values are written as float32, which holds them exactly, and narrowed
-when they are loaded.
+their places together, with their checksums in the folder's side file (`fleet.checkpoint.folders.listing`), which is
+compared when they are read. numpy has no bfloat16: such values are written as float32, which holds them exactly, and
+narrowed when they are loaded.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fleet.checkpoint.fields import parse_json
-from fleet.checkpoint.files import FileInfo, reading, why_not_written, write_file
-from fleet.checkpoint.listing import Listed, Listing, listed_with
-from fleet.checkpoint.names import file_name_of
-from fleet.checkpoint.pieces import check_own_sum, decode, write_piece
-from fleet.checkpoint.turns import turn
+from fleet.checkpoint.files.fields import parse_json
+from fleet.checkpoint.files.files import FileInfo, reading, why_not_written, write_file
+from fleet.checkpoint.files.names import file_name_of
+from fleet.checkpoint.files.pieces import check_own_sum, decode, write_piece
+from fleet.checkpoint.folders.listing import Listed, Listing, listed_with
+from fleet.checkpoint.folders.turns import turn
 from fleet.errors import CheckpointError, UsageError, UsageTypeError
 from fleet.static.dtypes import canonical, torch_dtype
 from fleet.static.variable import Variable

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fleet.checkpoint.listing import Listing
+from fleet.checkpoint.folders.listing import Listing
 from fleet.errors import CheckpointError, UsageError
 from fleet.static.dtypes import torch_dtype
 from fleet.static.executor.scope import global_scope

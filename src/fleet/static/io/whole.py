@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from fleet.checkpoint.listing import Listing
+from fleet.checkpoint.folders.listing import Listing
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import global_scope, scope_guard

@@ -26,7 +26,7 @@ def sparse_embedding(
 ) -> Variable:
     """`embedding` of rows that are on servers only: ids may be any int64, `size[0]` is the most distinct ones.
 
-    `entry` is one of `fleet.ps.entries`, for instance CountFilterEntry(10): an id has a row, and is trained, only after
+    `entry` is one of `fleet.entries`, for instance CountFilterEntry(10): an id has a row, and is trained, only after
     ten steps that had it. Without one every id has a row from its first step.
     """
     layer = LayerBuilder("sparse_embedding")

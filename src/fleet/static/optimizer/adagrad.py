@@ -53,7 +53,7 @@ class RMSProp(Declared):
 
 
 class Ftrl(Declared):
-    """FTRL-Proximal: `l1` makes weights exactly 0; see `fleet.ps.rules.Ftrl`. Accumulators begin at 0."""
+    """FTRL-Proximal: `l1` makes weights exactly 0; see `fleet.ps.job.rules.Ftrl`. Accumulators begin at 0."""
 
     type = "ftrl"
     keeps = (Accumulator("SquaredAccumulator", "squared"), Accumulator("LinearAccumulator", "linear"))

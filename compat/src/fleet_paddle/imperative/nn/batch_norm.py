@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from fleet.collective.sync_batch_norm import OwnBatchNorm, over_all_workers
+from fleet.collective.parts.sync_batch_norm import OwnBatchNorm, over_all_workers
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static.attr import ParamAttr
 from fleet.static.initializer import Constant

@@ -15,7 +15,7 @@ alias(
         "fleet_paddle.strategies.strategy": "DistributedStrategy",
         "fleet_paddle.older_fleet": "fleet init_server load_model save_persistables",
     },
-    renamed={"UtilBase": "fleet.collective.util:Util"},
+    renamed={"UtilBase": "fleet.collective.world.util:Util"},
     parts="base data_generator dataset launch metrics utils",
     refused={
         **dict.fromkeys(

@@ -1,0 +1,214 @@
+"""How a server outlives its process: a journal of every change, a snapshot now and then, and recovery from both."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from fleet import _native, env
+from fleet.errors import CheckpointError, UsageError
+from fleet.observe.metrics import events
+from fleet.ps.durable.recovery import dense_part, owner, recover, rows_part, state_part
+from fleet.ps.job.patience import rpc_timeout_s
+from fleet.ps.journal.records import Kind, Part
+from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
+from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
+from fleet.ps.wire import faults
+
+if TYPE_CHECKING:
+    from fleet.ps.held.holdings import Holdings
+    from fleet.ps.steps.core import Core
+
+SNAPSHOT_BYTES = 512 << 20
+"""How long a journal may grow before a snapshot takes its place; and never less than the snapshot itself."""
+ROOM_PAUSE_S = 0.2
+"""How soon a server that waits for room on the disk looks again."""
+ROWS_AT_ONCE = 100_000
+"""How many rows are copied while training waits."""
+
+_log = logging.getLogger(__name__)
+_nothing: AbstractContextManager[None] = nullcontext()
+
+
+def own_journal(name: str) -> tuple[Path, Policy] | None:
+    """Where a server of a durable job keeps its journal, and how; None in any other job."""
+    folder = env.FLEET_DURABLE.get()
+    policy = env.FLEET_JOURNAL.get() or "OS"
+    if folder is None or policy == "OFF":
+        return None
+    return Path(folder) / name, cast(Policy, policy)
+
+
+class Durability:
+    """The journal and the snapshots of one server, in a folder of its own."""
+
+    def __init__(self, core: Core, folder: Path, policy: Policy, device: str) -> None:
+        """Recover the state that the folder holds, if it holds one, and go on from there."""
+        self._core = core
+        self._folder = folder
+        if env.FLEET_LIFE.get() and not folder.exists():  # fleetrun has made it for the first life
+            raise UsageError(
+                f"{folder}, where this server kept its journal, is gone, and with it what the server knew; bring it "
+                "back, or begin anew from the last checkpoint"
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UsageError(f"a server cannot keep its journal in {folder}: {error.strerror or error}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise UsageError(
+                f"another server keeps its journal in {folder}; give every job a folder of its own"
+            ) from None
+        try:
+            clear_unfinished(folder)
+            found = recover(core.state, folder, device)
+            self._journal = _open(folder, policy, found.lsn, owner(core.state.instance))
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self.resumed_from = None if core.state.holdings is None else folder
+        """The folder whose job this server goes on with; None if it held none."""
+        self.snapshotting = threading.Lock()
+        self._next_at = SNAPSHOT_BYTES - found.num_bytes
+        self._is_due = threading.Event()
+        self._is_closed = False
+        self._num_snapshots = 0
+        self._snapshot_at = -found.num_bytes
+        """Where in the journal the last snapshot was taken, counted as its bytes are."""
+        self._thread = threading.Thread(target=self._take_snapshots, name="fleet-snapshot", daemon=True)
+        self._thread.start()
+
+    def append(self, kind: Kind, parts: Sequence[Part]) -> None:
+        """Write a record; JournalWriteError if that cannot be done."""
+        self._journal.append(kind, parts)
+        if self._journal.num_bytes > self._next_at:
+            self._is_due.set()
+
+    def counts(self) -> dict[str, int]:
+        """What was written in this life."""
+        return {"bytes": self._journal.num_bytes, "record": self._journal.lsn, "snapshots": self._num_snapshots}
+
+    @property
+    def lag(self) -> tuple[int, int]:
+        """Bytes of the journal after the last snapshot; records that are to be on the disk and may not be."""
+        return self._journal.num_bytes - self._snapshot_at, self._journal.num_unsynced
+
+    def load(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
+        """Replace everything by a checkpoint, and keep that as a snapshot before anybody is told.
+
+        If it cannot be kept, `undo` is called; without one nothing is taken any more until a checkpoint is loaded.
+        """
+        with self.snapshotting, self._core.gate.closed:
+            load()
+            try:
+                self._journal.append(Kind.LOAD, [Part(b"")])
+                self._write_snapshot(is_alone=True)
+            except (OSError, JournalWriteError) as error:
+                failure = f"a checkpoint was loaded, but could not be kept: {_why(error)}"
+                if undo is None:
+                    self._core.failure = failure
+                else:
+                    undo()
+                raise CheckpointError(f"{failure}; make room in {self._folder}, and load it again") from None
+
+    def close(self, *, is_finished: bool) -> None:
+        """Stop; where the job is finished, nothing is left of it."""
+        self._is_closed = True
+        self._is_due.set()
+        self._thread.join()
+        self._journal.close()
+        if is_finished:
+            clear(self._folder)
+        os.close(self._lock)
+
+    def _take_snapshots(self) -> None:
+        while True:
+            self._is_due.wait()
+            self._is_due.clear()
+            if self._is_closed:
+                return
+            if self._journal.num_bytes <= self._next_at:
+                continue
+            try:
+                with self.snapshotting:
+                    if self._core.failure is None:  # else tables may have a part of what the journal says
+                        self._write_snapshot()
+            except Exception as error:  # of whatever kind, such as no memory: the next may succeed
+                if self._core.is_moved:
+                    return
+                _log.warning("no snapshot could be taken in %s: %s", self._folder, _why(error))
+                self._next_at = self._journal.num_bytes + SNAPSHOT_BYTES // 4
+
+    def _write_snapshot(self, *, is_alone: bool = False) -> None:
+        """Copy piece by piece, each while nothing changes; `is_alone`: nothing does anyway."""
+        core, holdings, began_at = self._core, self._core.state.held, time.monotonic()
+        closed = _nothing if is_alone else core.gate.closed
+        with closed:
+            lsn, begin = self._journal.lsn, self._journal.num_bytes
+            parts = state_part(core.state), dense_part(holdings)
+        with SnapshotWriter(self._folder, lsn) as writer:
+            writer.write(Kind.STATE, lsn, [parts[0]])
+            writer.write(Kind.DENSE, lsn, [parts[1]])
+            for index in range(len(holdings.tables)):
+                for shards in portions(holdings, index):
+                    if self._is_closed:
+                        return
+                    with closed:
+                        at, part = self._journal.lsn, self._rows(index, shards, writer)
+                    writer.write(Kind.ROWS, at, [part])
+            self._journal.sync()  # or after a loss of power the snapshot would have what the journal has not
+            writer.finish()
+        self._journal.drop_before(lsn)
+        self._num_snapshots += 1
+        self._snapshot_at = begin
+        self._next_at = begin + max(SNAPSHOT_BYTES, writer.num_bytes)
+        took_s = time.monotonic() - began_at
+        events.note("snapshot", f"{writer.num_bytes >> 20} MB at record {lsn}")
+        _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
+
+    def _rows(self, index: int, shards: tuple[int, int], writer: SnapshotWriter) -> Part:
+        """A copy of the rows of some shards; of those in sealed files, links to the files."""
+        table = self._core.state.held.tables[index]
+        if not table.has_disk:
+            return rows_part(index, shards, table.export(*shards))
+        files, rows = table.seal(*shards, str(writer.runs()), f"{index}-")
+        return rows_part(index, shards, rows, files)
+
+
+def _open(folder: Path, policy: Policy, last_lsn: int, owner_text: bytes) -> Journal:
+    """The journal, open for writing; a server that has something to go on from waits for room on the disk."""
+    deadline = time.monotonic() + rpc_timeout_s()
+    fault, has_told = faults.of_writes(), False
+    while True:
+        try:
+            return Journal(folder, policy, last_lsn, owner_text, fault)
+        except JournalWriteError as error:
+            if not last_lsn or time.monotonic() > deadline:
+                raise
+            if not has_told:
+                has_told = True
+                _log.warning("waiting for up to %g s until this server can serve: %s", rpc_timeout_s(), error)
+            time.sleep(ROOM_PAUSE_S)
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
+
+
+def portions(holdings: Holdings, table: int) -> Iterator[tuple[int, int]]:
+    """Ranges of shards that together have few enough rows to be copied at once."""
+    num_shards = _native.Table.num_shards
+    each = max(1, num_shards * ROWS_AT_ONCE // max(1, len(holdings.tables[table])))
+    for begin in range(0, num_shards, each):
+        yield begin, min(num_shards, begin + each)

@@ -1,0 +1,268 @@
+"""What the records of a journal mean: a server's state is made anew from its newest snapshot and what came after it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fleet import _native
+from fleet.cores import num_cores
+from fleet.errors import UsageError
+from fleet.observe.metrics import events
+from fleet.ps.held.holdings import Holdings, Skip, make_holdings
+from fleet.ps.held.update import PushedUpdate, read_assigned, read_dense, read_kept, read_update
+from fleet.ps.job.spec import JobSpec
+from fleet.ps.journal.files import runs_path
+from fleet.ps.journal.records import JournalError, Kind, Part, Record
+from fleet.ps.journal.segments import read_segments
+from fleet.ps.journal.snapshots import newest_snapshot, read_snapshot
+from fleet.ps.meetings.pieces import read_take
+from fleet.ps.proto import ps_pb2
+from fleet.ps.steps.state import State
+
+_log = logging.getLogger(__name__)
+
+ShardFiles = tuple[int, int, list[str]]
+"""A shard of a table with rows on a disk: how many keys its files have, and their names, the newest first."""
+
+
+class Recovered(NamedTuple):
+    """How far a state was brought."""
+
+    lsn: int
+    """The last record that it has."""
+    num_bytes: int
+    """Of the records after the snapshot."""
+
+
+def recover(state: State, folder: Path, device: str) -> Recovered:
+    """Bring an empty state to where the journal in a folder ends; JournalError if that cannot be trusted."""
+    began_at = time.monotonic()
+    path = newest_snapshot(folder)
+    after, positions = (0, Positions([])) if path is None else _restore(state, path, device)
+    replayed = Replay(state, positions, device)
+    last, num_bytes = after, 0
+    for record in read_segments(folder, after, None if path is None else owner(state.instance), positions.last):
+        replayed.take(record)
+        last, num_bytes = record.lsn, num_bytes + record.end - record.begin
+    if last:
+        rows = sum(map(len, state.holdings.tables)) if state.holdings is not None else 0
+        _log.info(
+            "recovered %d rows at version %d from %s in %.2f s: %d records after the snapshot",
+            *(rows, state.rounds.version, folder, time.monotonic() - began_at, last - after),
+        )
+        events.note("recovered", f"{rows} rows at version {state.rounds.version}, from its journal")
+    return Recovered(last, num_bytes)
+
+
+def owner(instance: int) -> bytes:
+    """What the first record of every segment says."""
+    return json.dumps({"format": 1, "instance": instance}).encode()
+
+
+class Positions:
+    """The last record that each shard of each table has, where a snapshot brought it there."""
+
+    def __init__(self, of_tables: Sequence[Sequence[int]]) -> None:
+        self._of_tables = [list(one) for one in of_tables]
+        self.last = max((max(one) for one in self._of_tables if one), default=0)
+
+    def skip(self, lsn: int) -> Skip:
+        """The shards, as bits, that have record `lsn` already."""
+        if lsn > self.last:
+            return lambda _: 0
+        return lambda table: sum(1 << shard for shard, has in enumerate(self._of_tables[table]) if has >= lsn)
+
+
+class Replay:
+    """Makes the changes of a journal's records again."""
+
+    def __init__(self, state: State, positions: Positions, device: str) -> None:
+        self._state = state
+        self._positions = positions
+        self._device = device
+        self._kinds: dict[Kind, Callable[[Record], None]] = {
+            Kind.SEGMENT: self._segment,
+            Kind.DECLARE: self._declare,
+            Kind.START: self._start,
+            Kind.KEEP: self._keep,
+            Kind.PUSH: self._push,
+            Kind.STEP: self._step,
+            Kind.LEAVE: self._leave,
+            Kind.LOAD: self._load,
+            Kind.SHRINK: self._shrink,
+            Kind.MEET: self._meet,
+            Kind.ADOPT: self._adopt,
+            Kind.TAKE: self._take,
+            Kind.ASSIGN: self._assign,
+        }
+
+    def take(self, record: Record) -> None:
+        """Make one change."""
+        self._kinds[record.kind](record)
+
+    def _segment(self, record: Record) -> None:
+        self._state.instance = int(json.loads(record.parts[0].header)["instance"])
+
+    def _declare(self, record: Record) -> None:
+        header = ps_pb2.DeclareRequest.Header.FromString(record.parts[0].header)
+        if self._state.holdings is None:
+            holdings = make_holdings(JobSpec.from_json(header.job), header.server_index, self._device)
+            self._state.begin(holdings, header.run)
+        if header.caller.incarnation:
+            self._state.absent_after_ms = header.absent_after_ms
+        self._state.greet(header.caller.worker, header.caller.incarnation, header.life)
+
+    def _start(self, record: Record) -> None:
+        holdings, tensors = self._state.held, record.parts[0].tensors
+        num_groups = len(holdings.groups)
+        values = read_dense(tensors[:num_groups], holdings.job, holdings.server, "first values")
+        holdings.start(values, read_kept(tensors[num_groups:], holdings.job, holdings.server, "first values"))
+
+    def _keep(self, record: Record) -> None:
+        holdings = self._state.held
+        holdings.keep(read_kept(record.parts[0].tensors, holdings.job, holdings.server, "kept"))
+
+    def _push(self, record: Record) -> None:
+        update = self._update(record.parts[0])
+        skipped = self._state.push(update, self._positions.skip(record.lsn))
+        self._state.rounds.version += 1
+        self._state.stats.pushed(update, 0, skipped)
+
+    def _step(self, record: Record) -> None:
+        updates, rounds = [self._update(part) for part in record.parts], self._state.rounds
+        squared_norm = ps_pb2.PushRequest.Header.FromString(record.parts[0].header).squared_norm
+        skipped = self._state.step(updates, self._positions.skip(record.lsn), squared_norm)
+        rounds.sum = (rounds.version, squared_norm) if squared_norm else rounds.sum
+        rounds.version += 1
+        for update in updates:
+            self._state.stats.pushed(update, 0, skipped if update is updates[0] else 0)
+
+    def _update(self, part: Part) -> PushedUpdate:
+        header = ps_pb2.PushRequest.Header.FromString(part.header)
+        update = read_update(header, part.tensors, self._state.held.job, self._state.held.server)
+        self._state.ledger.take(update.worker, update.sequence)
+        return update
+
+    def _assign(self, record: Record) -> None:
+        header = ps_pb2.AssignRequest.Header.FromString(record.parts[0].header)
+        rows = read_assigned(header, record.parts[0].tensors, self._state.held.job)
+        self._state.ledger.take(header.caller.worker, header.sequence)
+        self._state.assign(rows, self._positions.skip(record.lsn))
+
+    def _leave(self, record: Record) -> None:
+        header = ps_pb2.LeaveRequest.Header.FromString(record.parts[0].header)
+        self._state.leave(header.caller.worker, is_unfinished=header.is_unfinished, is_absent=header.is_absent)
+
+    def _load(self, record: Record) -> None:
+        """Its snapshot was not finished, so nobody was told that it was loaded, and it will be asked for again."""
+
+    def _shrink(self, record: Record) -> None:
+        asked = ps_pb2.ShrinkRequest.Header.FromString(record.parts[0].header)
+        with suppress(UsageError):  # as it was told then
+            self._state.shrink(asked, self._positions.skip(record.lsn))
+
+    def _meet(self, record: Record) -> None:
+        header = ps_pb2.MeetRequest.Header.FromString(record.parts[0].header)
+        self._state.meetings.come(header.name, header.caller.worker, header.text)
+
+    def _take(self, record: Record) -> None:
+        header = ps_pb2.TakeRequest.Header.FromString(record.parts[0].header)
+        self._state.pieces.change(*read_take(header))
+
+    def _adopt(self, record: Record) -> None:
+        adopt(self._state, record.parts)
+
+
+def adopt(state: State, parts: Sequence[Part]) -> None:
+    """Take over what the servers of the layout before knew; the rows that they had written before are there."""
+    holdings, head = state.held, json.loads(parts[0].header)
+    state.adopt(head["state"])
+    if head["is_started"]:
+        _restore_dense(holdings, Part(parts[0].header, parts[1].tensors))
+    if head["is_spoiled"]:
+        for table in holdings.tables:
+            table.clear()
+    for part in parts[2:]:
+        index, _, rows = exported(part)
+        holdings.tables[index].import_(rows, holdings.server, holdings.job.num_servers)
+
+
+# Snapshots.
+
+
+def state_part(state: State) -> Part:
+    """What a snapshot says of everything that is small."""
+    return Part(json.dumps(state.to_json()).encode())
+
+
+def dense_part(holdings: Holdings) -> Part:
+    """The dense parameters with the state of their rules, and the kept tensors."""
+    buffers = [array for both in holdings.snapshot() for array in both]
+    return Part(json.dumps({"is_started": holdings.is_started}).encode(), [*buffers, *holdings.kept])
+
+
+def rows_part(table: int, shards: tuple[int, int], rows: dict[str, Any], files: Sequence[ShardFiles] = ()) -> Part:
+    """The rows of some shards of a table; `files` that hold more of them lie beside the snapshot."""
+    columns = [(name, array.dtype.str, array.shape) for name, array in rows.items()]
+    header = {"table": table, "shards": shards, "columns": columns, **({"files": files} if files else {})}
+    return Part(json.dumps(header).encode(), [np.ascontiguousarray(array) for array in rows.values()])
+
+
+def _restore(state: State, path: Path, device: str) -> tuple[int, Positions]:
+    """Fill a state from a snapshot; the record that it begins at, and what its tables have beyond."""
+    records = read_snapshot(path)
+    first, dense = next(records, None), next(records, None)
+    if first is None or dense is None or (first.kind, dense.kind) != (Kind.STATE, Kind.DENSE):
+        raise JournalError(f"{path} is no snapshot that this version can read; begin anew from a checkpoint")
+    holdings = state.restore(json.loads(first.parts[0].header), device)
+    _restore_dense(holdings, dense.parts[0])
+    positions = [[first.lsn] * _native.Table.num_shards for _ in holdings.tables]
+    with ThreadPoolExecutor(min(4, num_cores()), "fleet-restore") as pool:
+        for begin, end, table, lsn in pool.map(lambda record: _restore_rows(holdings, record, path), records):
+            positions[table][begin:end] = [lsn] * (end - begin)
+    return first.lsn, Positions(positions)
+
+
+def _restore_dense(holdings: Holdings, part: Part) -> None:
+    if not json.loads(part.header)["is_started"]:
+        return
+    num_buffers = 2 * len(holdings.groups)
+    arrays = [_array(tensor, np.dtype(np.float32)) for tensor in part.tensors[:num_buffers]]
+    kept = read_kept(part.tensors[num_buffers:], holdings.job, holdings.server, "kept")
+    holdings.restore(list(zip(arrays[::2], arrays[1::2], strict=True)), kept)
+
+
+def exported(part: Part) -> tuple[int, tuple[int, int], dict[str, Any]]:
+    """What `rows_part` made a part of: the table, its shards, their rows."""
+    header = json.loads(part.header)
+    rows = {
+        name: _array(tensor, np.dtype(kind)).reshape(shape)
+        for (name, kind, shape), tensor in zip(header["columns"], part.tensors, strict=True)
+    }
+    begin, end = header["shards"]
+    return int(header["table"]), (begin, end), rows
+
+
+def _array(tensor: Any, kind: np.dtype[Any]) -> Any:
+    return tensor.reshape(-1) if isinstance(tensor, np.ndarray) else np.frombuffer(tensor, kind)
+
+
+def _restore_rows(holdings: Holdings, record: Record, path: Path) -> tuple[int, int, int, int]:
+    table, (begin, end), rows = exported(record.parts[0])
+    own = holdings.tables[table]
+    try:
+        for shard, num_keys, names in json.loads(record.parts[0].header).get("files", ()):
+            own.attach(shard, num_keys, names, str(runs_path(path)))
+        own.import_(rows, holdings.server, holdings.job.num_servers)
+    except OSError as error:
+        raise JournalError(f"{path} cannot be gone on from: {error.strerror}") from None
+    return begin, end, table, record.lsn

@@ -1,0 +1,323 @@
+"""What a server holds: its part of every table and of the dense parameters, and tensors that it only keeps."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleet import _native
+from fleet.errors import CommunicationError, UsageError
+from fleet.ps.held.applicable import check_applicable, check_optimizers, mean_of
+from fleet.ps.held.declared import declared
+from fleet.ps.held.dense import DenseGroup, HostGroup, dense_group, host_dense
+from fleet.ps.held.listing import Listing
+from fleet.ps.held.sealed import SealedTable
+from fleet.ps.held.table_dir import TableDir
+from fleet.ps.held.update import AssignedRows, PushedUpdate
+from fleet.ps.job.native_threads import use_step_threads
+from fleet.ps.job.spec import JobSpec, TableSpec
+from fleet.ps.proto import ps_pb2
+from fleet.ps.wire.budget import refuse_too_large
+from fleet.ps.wire.formats import exact_groups
+
+_log = logging.getLogger(__name__)
+
+Skip = Callable[[int], int]
+"""Which shards of a table, by its index, are to be left alone, as bits: they have the update already."""
+
+
+def none(_: int) -> int:
+    """None of them."""
+    return 0
+
+
+def make_table(spec: TableSpec, rule: str | None = None, folder: Path | None = None) -> _native.Table:
+    """The native table of a spec; `rule`, if given, takes the place of the spec's and has no arguments.
+
+    Rows beyond the spec's memory lie in `folder`; without one all are in memory.
+    """
+    try:
+        return _native.Table(
+            spec.name,
+            spec.width,
+            rule or spec.rule.name,
+            {} if rule else dict(spec.rule.args),
+            spec.initializer.name,
+            dict(spec.initializer.args),
+            spec.entry.name,
+            dict(spec.entry.args),
+            spec.dtype,
+            spec.bounds,
+            spec.max_bytes,
+            spec.seed,
+            spec.max_norm,
+            spec.norm_type,
+            0 if folder is None else spec.memory,
+            "" if folder is None else str(folder),
+        )
+    except ValueError as error:
+        text = str(error)
+        raise UsageError(text if text.startswith("table ") else f"table {spec.name!r}: {text}") from None
+    except OSError as error:
+        raise UsageError(f"table {spec.name!r}: {error.strerror}") from None
+
+
+class Holdings:
+    """Tables and dense groups of one server. Safe to use from many threads."""
+
+    def __init__(self, job: JobSpec, server: int, device: str = "cpu") -> None:
+        rule = "sum" if job.mode == "geo" else None  # servers of geo add differences; rules run in the workers
+        self.job = job
+        self.server = server
+        self._table_dir = TableDir(server) if any(spec.memory for spec in job.tables) else None
+        self.tables = tuple(
+            make_table(spec, rule, self._table_dir.of(index) if self._table_dir and spec.memory else None)
+            for index, spec in enumerate(job.tables)
+        )
+        rules = [
+            (rule or group.name, {} if rule else dict(group.args), [size for _, size in job.dense.parts(server, index)])
+            for index, group in enumerate(job.dense.groups)
+        ]
+        self.dense = host_dense(rules) if device == "cpu" else None
+        """The dense groups in host memory; None: they are elsewhere."""
+        self.groups: tuple[DenseGroup, ...] = _groups(self.dense, rules, device)
+        self.native = _native.PlaneHoldings(
+            list(self.tables),
+            [spec.unseen == "zeros" for spec in job.tables],
+            self.dense,
+            exact_groups(job.dense),
+            job.nonfinite == "skip",
+        )
+        """The same for requests that native code has read."""
+        self.kept: Sequence[NDArray[Any]] = ()
+        """The bits of the tensors that this server keeps."""
+        self.is_started = not (self.groups or job.kept or job.first_rows)
+        self.skipped = 0
+        self.rows_memory: Callable[[int, int], NDArray[np.float32]] | None = None
+        """Gives memory for so many rows of some width, where those who pull want it to be of a certain kind."""
+        self._dense_lock = threading.Lock()
+        _log.info("%s", declared(job, server))
+
+    def start(self, values: Sequence[NDArray[np.float32]], kept: Sequence[NDArray[Any]] = ()) -> None:
+        """Give the dense parameters and the kept tensors their first values."""
+        with self._dense_lock:
+            for group, array in zip(self.groups, values, strict=True):
+                group.start(array)
+            self.kept = kept
+            self.is_started = True
+
+    def keep(self, kept: Sequence[NDArray[Any]]) -> None:
+        """Replace the kept tensors."""
+        with self._dense_lock:
+            self.kept = kept
+
+    def pull(self, table: int, keys: NDArray[np.int64], only_read: bool = False) -> NDArray[np.float32]:
+        """Rows of some keys; keys that have none are what the table says about those that are `only_read`."""
+        zeros = only_read and self.job.tables[table].unseen == "zeros"
+        try:
+            if self.rows_memory is None:
+                return self.tables[table].pull(keys, zeros=zeros)
+            rows = self.rows_memory(len(keys), self.job.tables[table].width)
+            self.tables[table].pull_to(keys, rows, zeros=zeros)
+            return rows
+        except OSError as error:  # of a table with rows on a disk
+            raise CommunicationError(
+                f"server {self.server} cannot read rows of table {self.job.tables[table].name!r}: {error.strerror}"
+            ) from None
+
+    def limited_rows(self) -> list[int]:
+        """How many rows are here of each table that has a ceiling for all servers together."""
+        return [len(table) for spec, table in zip(self.job.tables, self.tables, strict=True) if spec.max_rows]
+
+    def read_dense(self) -> list[NDArray[np.float32]]:
+        """The dense parameters, all of one moment; read only."""
+        if self.dense is not None:
+            return self.dense.read()
+        with self._dense_lock:
+            return [group.read() for group in self.groups]
+
+    def snapshot(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """A copy of values and state of every dense group, all of one moment."""
+        if self.dense is not None:
+            return self.dense.snapshot()
+        with self._dense_lock:
+            return [(group.read(), group.state()) for group in self.groups]
+
+    def restore(
+        self, buffers: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], kept: Sequence[NDArray[Any]]
+    ) -> None:
+        """Put a snapshot back, and kept tensors."""
+        with self._dense_lock:
+            for group, (values, state) in zip(self.groups, buffers, strict=True):
+                group.restore(values, state)
+            self.kept = kept
+            self.is_started = True
+
+    def sealed(self, table: int) -> SealedTable:
+        """A table with rows on a disk as it is now; training may go on."""
+        assert self._table_dir is not None
+        spec, folder = self.job.tables[table], self._table_dir.more()
+        return SealedTable(self.tables[table], folder, lambda scratch: make_table(spec, None, scratch))
+
+    def shrink(
+        self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none, listing: Listing | None = None
+    ) -> tuple[int, int]:
+        """Delete rows as asked, of one table or of all; how many, and how many stay. `now` is the last step."""
+        names = [spec.name for spec in self.job.tables]
+        if asked.table and asked.table not in names:
+            known = ", ".join(map(repr, names)) or "none"
+            raise UsageError(f"there is no table {asked.table!r}; the job declared {known}")
+        chosen = [(index, one) for index, one in enumerate(self.tables) if asked.table in ("", one.name)]
+        condition: dict[str, Any] = {
+            "now": now & 0xFFFFFFFF,
+            "unseen_steps": min(asked.unseen_steps, 0xFFFFFFFF),
+            "score_below": asked.score_below if asked.use_score else None,
+            "decay": asked.decay,
+        }
+        try:
+            deleted = 0
+            for index, one in chosen:
+                if listing is None:
+                    deleted += one.shrink(**condition, skip_shards=skip(index))
+                else:
+                    deleted += listing.write(one.name, one.shrink_keys(**condition, skip_shards=skip(index)))
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        except OSError as error:
+            raise CommunicationError(f"server {self.server} cannot shrink a table: {error.strerror}") from None
+        return deleted, sum(len(one) for _, one in chosen)
+
+    def assign(self, rows: AssignedRows, time: int, skip: Skip = none) -> int:
+        """Write rows by value; how many others were evicted for them."""
+        return self.tables[rows.table].assign(
+            rows.keys, rows.values, step=time & 0xFFFFFFFF, skip_shards=skip(rows.table)
+        )
+
+    def check(self, updates: Sequence[PushedUpdate]) -> None:
+        """UsageError or NotReadyError if the updates of one step cannot be applied, in any part; changes nothing."""
+        check_optimizers(updates)
+        calls = _calls(updates)
+        if calls and (self.is_started or not any(update.groups for update in updates)) and self.native.is_safe(calls):
+            return
+        check_applicable(updates, self.job, self.tables, self.groups, is_started=self.is_started)
+
+    def apply_mean(self, updates: Sequence[PushedUpdate], time: int, skip: Skip = none, factor: float = 1.0) -> int:
+        """Add the gradients of one step, which was checked, in the given order, and apply their mean once.
+
+        `time` is by which rows grow old. The mean is multiplied by `factor`, but not that of running statistics, which
+        are no gradients. Returns how many rows and groups were skipped for a NaN or an Inf.
+        """
+        calls = _calls(updates)
+        if calls and factor == 1.0:
+            skips = [] if skip is none else [skip(index) for index in range(len(self.tables))]
+            skipped = self.native.apply(calls, time, len(updates), skips)
+        else:
+            skipped = self._apply_by_table(updates, time, skip, factor)
+        if skipped and not self.skipped:
+            _log.warning("%d rows or dense groups skip a NaN or Inf; fleet.server_stats() counts what follows", skipped)
+        self.skipped += skipped
+        return skipped
+
+    def _apply_by_table(self, updates: Sequence[PushedUpdate], time: int, skip: Skip, factor: float) -> int:
+        skipped = sum(
+            self._apply_table(index, updates, time, skip(index), factor)
+            for index in sorted({part.table for update in updates for part in update.tables})
+        )
+        dense = [update for update in updates if update.dense]
+        return skipped + self._apply_dense(dense, len(updates), factor) if dense else skipped
+
+    def _apply_table(
+        self, index: int, updates: Sequence[PushedUpdate], time: int, skip_shards: int, factor: float
+    ) -> int:
+        parts = [part for update in updates for part in update.tables if part.table == index]
+        done = self.tables[index].push_all(
+            [part.columns() for part in parts],
+            step=time,
+            lr=parts[0].lr,
+            scale=factor / len(updates),
+            skip_nonfinite=self.job.nonfinite == "skip",
+            skip_shards=skip_shards,
+        )
+        return done["skipped"]
+
+    def _apply_dense(self, updates: Sequence[PushedUpdate], num_updates: int, factor: float) -> int:
+        skips, skipped = self.job.nonfinite == "skip", 0
+        indices = sorted({group for update in updates for group in update.dense})
+        parts = [[update for update in updates if index in update.dense] for index in indices]
+        if self.dense is not None and factor == 1.0:
+            return self.dense.apply(
+                [
+                    (index, own[0].lrs[index], [update.dense[index] for update in own], self._absent(index, own))
+                    for index, own in zip(indices, parts, strict=True)
+                ],
+                num_updates,
+                skips,
+            )
+        means = [self._mean(index, own, num_updates, factor) for index, own in zip(indices, parts, strict=True)]
+        if self.dense is not None:
+            return self.dense.apply(
+                [
+                    (index, own[0].lrs[index], [mean], self._absent(index, own))
+                    for index, own, mean in zip(indices, parts, means, strict=True)
+                ],
+                1,
+                skips,
+            )
+        with self._dense_lock:
+            for index, own, grads in zip(indices, parts, means, strict=True):
+                lr = own[0].lrs[index]
+                if skips and not _native.all_finite(grads):
+                    skipped += 1
+                    continue
+                self.groups[index].apply(grads, lr, self._absent(index, own))
+        return skipped
+
+    def _mean(
+        self, group: int, updates: Sequence[PushedUpdate], num_updates: int, factor: float
+    ) -> NDArray[np.float32]:
+        """The mean of a dense group's gradients, times the factor if they are some."""
+        mean = mean_of([update.dense[group] for update in updates], num_updates)
+        is_scaled = factor != 1.0 and self.job.dense.groups[group].name != "average"
+        return mean * np.float32(factor) if is_scaled else mean
+
+    def _absent(self, group: int, updates: Sequence[PushedUpdate]) -> list[int]:
+        """The parts of a dense group whose parameters had no part in the loss of any of the updates."""
+        if not all(update.absent for update in updates):
+            return []
+        absent = set.intersection(*(set(update.absent) for update in updates))
+        parts = self.job.dense.parts(self.server, group)
+        return [number for number, (parameter, _) in enumerate(parts) if parameter in absent]
+
+
+def _groups(
+    dense: _native.Dense | None, rules: Sequence[tuple[str, dict[str, float], Sequence[int]]], device: str
+) -> tuple[DenseGroup, ...]:
+    if dense is not None:
+        return tuple(HostGroup(dense, index, sum(parts)) for index, (_, _, parts) in enumerate(rules))
+    return tuple(dense_group(rule, args, parts, device) for rule, args, parts in rules)
+
+
+def _calls(updates: Sequence[PushedUpdate]) -> list[_native.PlaneCall]:
+    """The requests that some updates are, if native code has read all of them; else none."""
+    calls = [update.call for update in updates if update.call is not None]
+    return calls if len(calls) == len(updates) else []
+
+
+def make_holdings(job: JobSpec, server: int, device: str) -> Holdings:
+    """What a server holds of a job; UsageError if that is too much for it."""
+    try:
+        if job.mode == "sync":
+            use_step_threads()
+        if device == "cpu":
+            refuse_too_large(job, server)
+        return Holdings(job, server, device)
+    except UsageError:
+        raise
+    except (MemoryError, ValueError) as error:  # numpy's, for sizes beyond all bounds
+        raise UsageError(f"server {server} cannot hold what the job declares: {error}") from None

@@ -1,0 +1,160 @@
+"""The tables of a job whose hot rows are trained where the model is, and what keeps everybody else from noticing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from fleet.errors import UsageError
+from fleet.ps.hot.hot_rows import HotRows, Part, Placement
+from fleet.ps.hot.row_rules import ROW_RULES
+from fleet.ps.server.service import Service
+from fleet.ps.wire.transport import Answer, LocalTransport, Transport
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from fleet.ps.job.spec import JobSpec, TableSpec
+    from fleet.ps.wire.messages import Tensors
+    from fleet.ps.worker.asking.aside import After, Aside
+    from fleet.ps.worker.asking.lookup import Lookup
+    from fleet.ps.worker.calling.client import Client
+
+UNCONCERNED = frozenset({"Declare", "Start", "Keep", "Push", "Meet", "Take"})
+"""Calls that read no rows; a push has none of these tables."""
+CHANGES_ROWS = frozenset({"Assign", "Load", "Shrink"})
+
+
+class HotTables:
+    """Rows of some tables, by index. Used by the thread that trains; `aside` does what touches the tables."""
+
+    def __init__(self, client: Client, sizes: Mapping[int, int], device: torch.device, aside: Aside) -> None:
+        """`sizes`: how many rows of each table."""
+        self.sizes = dict(sizes)
+        job, transport = client.job, client.transports[0]
+        assert isinstance(transport, LocalTransport)
+        assert isinstance(transport.service, Service)
+        self._state, self._aside, self._job = transport.service.state, aside, job
+        tables = self._state.held.tables
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="fleet-write-back")
+        self._rows = {
+            table: HotRows(job.tables[table], tables[table], size, device, self._writer)
+            for table, size in sizes.items()
+        }
+        client.place.transports[0] = _HotTransport(transport, self)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the device's memory."""
+        return sum(rows.nbytes for rows in self._rows.values())
+
+    def __contains__(self, table: int) -> bool:
+        return table in self._rows
+
+    def expect(self, table: int) -> Placement:
+        """What a lookup of a table will be placed by, aside."""
+        return self._rows[table].expect()
+
+    def place(self, lookup: Lookup, placement: Placement) -> None:
+        """Aside: have the rows of a lookup here until it is gone."""
+        self._rows[lookup.table].place(lookup.route.grouped, placement)
+        lookup.placement = placement
+
+    def fill(self, lookup: Lookup) -> None:
+        """Give a lookup that was placed the rows as they are now."""
+        assert lookup.placement is not None
+        lookup.rows = self._rows[lookup.table].rows(lookup.placement, lookup.has_padding)
+
+    def apply(self, used: Sequence[tuple[Lookup, torch.Tensor]], table_lrs: Mapping[int, float]) -> None:
+        """Train the rows of some lookups, each with its gradients, after the push of the same step."""
+        skips = self._job.nonfinite == "skip"
+        for table in sorted({lookup.table for lookup, _ in used}):
+            own = [
+                Part(lookup.placement, grads)
+                for lookup, grads in used
+                if lookup.table == table and lookup.placement is not None
+            ]
+            skipped = self._rows[table].apply(own, table_lrs[table], self._state.clock.now, skips=skips)
+            if skipped is not None and (num := int(skipped)):
+                self._state.held.skipped += num
+                self._state.stats.count(skipped=num)
+
+    def write_back(self) -> None:
+        """Return when the tables have every row."""
+        self._each(HotRows.write_back)
+
+    def reload(self) -> None:
+        """Go on with what the tables have."""
+        self._each(HotRows.reload)
+
+    def _each(self, work: Callable[[HotRows], None]) -> None:
+        """Do something with the rows of each table, after what was handed in aside, and wait for it."""
+
+        def run(after: After) -> None:
+            after()
+            for rows in self._rows.values():
+                work(rows)
+
+        self._aside.make(run).get()
+
+    def close(self) -> None:
+        """End the thread that writes back."""
+        self._writer.shutdown()
+
+    def concerns(self, method: str, header: Any) -> bool:
+        """Whether a call has to find the tables as they should be."""
+        if method == "Pull":
+            return any(table in self._rows for table in header.tables)
+        return method not in UNCONCERNED
+
+
+class _HotTransport(Transport):
+    """The service in this process, before which rows are written back: whoever asks it hears the truth."""
+
+    def __init__(self, inner: LocalTransport, hot: HotTables) -> None:
+        self.endpoint, self.service = inner.endpoint, inner.service
+        self._inner, self._hot = inner, hot
+
+    def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:
+        if self._hot.concerns(method, header):
+            self._hot.write_back()
+        answer = self._inner.call(method, header, tensors, timeout_s)
+        if method in CHANGES_ROWS:
+            self._hot.reload()
+        return answer
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def refuse_hot(job: JobSpec, spec: TableSpec, *, has_servers: bool) -> None:
+    """UsageError if the rows of a table cannot be trained where the model is."""
+
+    def error(what: str, remedy: str) -> UsageError:
+        return UsageError(f"table {spec.name!r} has cache='gpu', which {what}; {remedy}, or leave the cache out")
+
+    if has_servers:
+        raise error(
+            "is for one worker with its tables in its own process, and this job has servers",
+            "start the script without them (python train.py)",
+        )
+    if job.mode == "geo":
+        raise error("geo mode has no use for, since it trains copies", "use sync or async mode")
+    if spec.rule.name not in ROW_RULES:
+        raise error(f"knows no rule {spec.rule.name}", f"choose one of {', '.join(ROW_RULES)}")
+    if spec.entry.name != "always":
+        raise error(f"knows no entry policy, such as {spec.entry.name}", "take entry= away")
+    for name, value, usual in (
+        ("dtype", spec.dtype, "float32"),
+        ("max_norm", spec.max_norm, None),
+        ("max_bytes", spec.max_bytes, 0),
+        ("max_rows", spec.max_rows, 0),
+        ("memory", spec.memory, 0),
+        ("wire", spec.row_format or "float32", "float32"),
+        ("wire", spec.gradient_format or "float32", "float32"),
+    ):
+        if value != usual:
+            raise error(f"does not go with {name}={value!r}", f"take {name}= away")

@@ -1,0 +1,237 @@
+"""Pieces of an epoch's data, handed out by server 0: each to one worker, once.
+
+A worker numbers its takes of an epoch, in all its lives alike. What take n was answered is remembered. So one that is
+sent again gets the same piece: the answer was lost, or a next life begins at the position of the former. Nothing is
+handed to anybody else, also if a worker does not come back: a server does not know which rows of a piece were trained
+on.
+
+Memory is bounded. Where there is much to remember, only the newest epochs of a queue are; of those before, how many
+pieces each worker had: it may still be told that there are no more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fleet.errors import CommunicationError, NotReadyError, UsageError
+from fleet.ps.meetings.pace import Pace
+
+if TYPE_CHECKING:
+    from fleet.ps.proto import ps_pb2
+
+# The newest epochs of a queue that are always remembered; how many of all queues, and how many pieces, are as long as
+# there is room; and of how many epochs only counts are.
+NUM_EPOCHS = 4
+NUM_KEPT = 1024
+PIECES_KEPT = 200_000
+NUM_FORGOTTEN = 4096
+MAX_NAME = 200
+MAX_PIECES = 10_000_000
+
+
+class Key(NamedTuple):
+    """One reading of an epoch."""
+
+    queue: str
+    epoch: int
+    round: int
+    """How often the epoch was begun before."""
+
+    def is_after(self, other: Key) -> bool:
+        """Whether it is a later reading of the same epoch."""
+        return self[:2] == other[:2] and self.round > other.round
+
+    def __str__(self) -> str:
+        again = f", begun again {self.round} times," if self.round else ""
+        return f"epoch {self.epoch}{again} of the queue {self.queue!r}"
+
+
+class Extent(NamedTuple):
+    """What is handed out: `extra`, in this order, then all from `first` up to but for `total`."""
+
+    first: int
+    total: int
+    extra: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.extra) + self.total - self.first
+
+    def __str__(self) -> str:
+        more = f" and {len(self.extra)} before them" if self.extra else ""
+        return f"pieces {self.first} to {self.total - 1}{more}" if self.first < self.total else f"no pieces{more}"
+
+    def piece(self, place: int) -> int:
+        """The piece at a place of the order in which they are handed out."""
+        num_extra = len(self.extra)
+        return self.extra[place] if place < num_extra else self.first + place - num_extra
+
+    def check(self) -> None:
+        """UsageError unless it can be handed out."""
+        if self.first > self.total or self.total > MAX_PIECES:
+            raise UsageError(
+                f"a queue hands out pieces `first` to `total`, up to {MAX_PIECES}; got {self.first} and {self.total}"
+            )
+        if any(one >= after for one, after in pairwise((*self.extra, self.first))):
+            raise UsageError("extra pieces of a queue lie before its first, each once, in ascending order")
+
+
+@dataclass
+class _Epoch:
+    extent: Extent
+    num_out: int = 0
+    """How many pieces were handed out."""
+    taken: dict[int, list[int]] = field(default_factory=dict)
+    """By worker, in the order of its takes."""
+    pace: Pace = field(default_factory=Pace)
+
+    @property
+    def is_over(self) -> bool:
+        return self.num_out >= len(self.extent)
+
+
+class PieceQueues:
+    """The queues of a job. `lock` is held around `changes`, the record of the change in the journal, and `change`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._epochs: dict[Key, _Epoch] = {}
+        self._forgotten: dict[Key, dict[int, int] | None] = {}
+        """How many pieces each worker had; None if not all had been handed out."""
+
+    def changes(self, worker: int, key: Key, number: int, extent: Extent) -> bool:
+        """Whether a request is to change anything; if so, `change` answers it, and else `answer`.
+
+        An error, before anything is written, if it is refused.
+        """
+        known = self._epochs.get(key)
+        if number == 0:
+            return self._check_begin(worker, key, extent, known)
+        if known is None:
+            self._check_late(worker, key, number)
+            return False
+        num_taken = len(known.taken.get(worker, ()))
+        if number > num_taken + 1:
+            raise CommunicationError(
+                f"worker {worker} asks for take {number} of {key}, but has made {num_taken}; give each process an "
+                "index (trainer_id) of its own"
+            )
+        if number <= num_taken or known.is_over:
+            return False
+        known.pace.note(worker)
+        return not known.pace.holds_up(worker, len(known.extent) - known.num_out)
+
+    def answer(self, worker: int, key: Key, number: int, _: Extent) -> list[int]:
+        """The piece of a take, or none if there is none for it; for number 0 all that the worker was handed."""
+        known = self._epochs.get(key)
+        own = [] if known is None else known.taken.get(worker, [])
+        return list(own) if number == 0 else own[number - 1 : number]
+
+    def change(self, worker: int, key: Key, number: int, extent: Extent) -> list[int]:
+        """Begin an epoch, or hand out the next piece; then the same as `answer`."""
+        if number == 0:
+            self._epochs[key] = _Epoch(extent)
+            self._make_room()
+        else:
+            known = self._epochs[key]
+            known.taken.setdefault(worker, []).append(known.extent.piece(known.num_out))
+            known.num_out += 1
+        return self.answer(worker, key, number, extent)
+
+    def _check_begin(self, worker: int, key: Key, extent: Extent, known: _Epoch | None) -> bool:
+        if any(worker in one.taken for other, one in self._epochs.items() if other.is_after(key)):
+            raise UsageError(
+                f"worker {worker} was started again in an epoch to which its script had gone back ({key}), where a "
+                "queue cannot tell what it has read; start the job again from a checkpoint"
+            )
+        if not extent.total:
+            if known is None:
+                self._check_late(worker, key, 0)
+            return False
+        extent.check()
+        if not key.queue or len(key.queue) > MAX_NAME:
+            raise UsageError(f"the name of a queue has 1 to {MAX_NAME} letters, got {len(key.queue)}")
+        if known is not None and known.extent != extent:
+            raise UsageError(
+                f"worker {worker} begins {key} with {extent}, another worker has begun it with {known.extent}; every "
+                "worker must read the same files, with the same settings, from the same checkpoint"
+            )
+        if key in self._forgotten:
+            self._check_late(worker, key, 1)
+            return False
+        return known is None
+
+    def _check_late(self, worker: int, key: Key, number: int) -> None:
+        """An error unless all pieces of an epoch that is forgotten were handed out, and this take is a further one."""
+        if key not in self._forgotten:
+            raise NotReadyError(f"worker {worker} comes to {key}, which nobody has begun")
+        counts = self._forgotten[key]
+        if counts is None or number <= counts.get(worker, 0):
+            raise _too_late(worker, key)
+
+    def _make_room(self) -> None:
+        num_pieces = sum(known.num_out for known in self._epochs.values())
+        num_epochs = Counter(key.queue for key in self._epochs)
+        for key in list(self._epochs):  # the oldest first
+            if num_pieces <= PIECES_KEPT and len(self._epochs) <= NUM_KEPT:
+                break
+            if num_epochs[key.queue] > NUM_EPOCHS:
+                num_epochs[key.queue] -= 1
+                num_pieces -= self._forget(key)
+        while len(self._epochs) > NUM_KEPT:  # of many readers
+            self._forget(next(iter(self._epochs)))
+        while len(self._forgotten) > NUM_FORGOTTEN:
+            del self._forgotten[next(iter(self._forgotten))]
+
+    def _forget(self, key: Key) -> int:
+        """Keep only counts of an epoch; how many pieces were forgotten."""
+        gone = self._epochs.pop(key)
+        counts = {worker: len(own) for worker, own in gone.taken.items()}
+        self._forgotten[key] = counts if gone.is_over else None
+        return gone.num_out
+
+    def to_json(self) -> dict[str, Any]:
+        """For a snapshot."""
+        return {
+            "epochs": [
+                (*key, known.extent.first, known.extent.total, known.extent.extra, known.num_out, _pairs(known.taken))
+                for key, known in self._epochs.items()
+            ],
+            "forgotten": [
+                (*key, None if counts is None else _pairs(counts)) for key, counts in self._forgotten.items()
+            ],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on as a snapshot says."""
+        self._epochs = {
+            Key(queue, epoch, again): _Epoch(
+                Extent(first, total, tuple(extra)), num_out, {worker: list(own) for worker, own in taken}
+            )
+            for queue, epoch, again, first, total, extra, num_out, taken in saved["epochs"]
+        }
+        self._forgotten = {
+            Key(queue, epoch, again): None if counts is None else dict(counts)
+            for queue, epoch, again, counts in saved["forgotten"]
+        }
+
+
+def read_take(header: ps_pb2.TakeRequest.Header) -> tuple[int, Key, int, Extent]:
+    """Who asks, for what, its number, and what there is: the arguments of `PieceQueues`."""
+    extent = Extent(header.first, header.total, tuple(header.extra))
+    return header.caller.worker, Key(header.queue, header.epoch, header.round), header.number, extent
+
+
+def _pairs(by_worker: dict[int, Any]) -> Sequence[tuple[int, Any]]:
+    return sorted(by_worker.items())
+
+
+def _too_late(worker: int, key: Key) -> CommunicationError:
+    return CommunicationError(
+        f"worker {worker} comes to {key}, which the others have left far behind and which is forgotten; start the job "
+        "again from its last checkpoint"
+    )

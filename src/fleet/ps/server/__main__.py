@@ -1,0 +1,7 @@
+"""`python -m fleet.ps.server`."""
+
+from __future__ import annotations
+
+from fleet.ps.server.process import main
+
+main()

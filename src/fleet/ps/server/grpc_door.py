@@ -1,0 +1,84 @@
+"""What every call to a server has to pass before it is answered: it must show the token and find room."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import grpc
+
+from fleet.ps.server.strangers import Strangers
+from fleet.ps.wire.budget import SMALL_BYTES, MessageBudget, OverBudgetError
+from fleet.ps.wire.messages import MAX_MESSAGE_BYTES
+from fleet.ps.wire.status import MARK_KEY, SIZE_KEY, TOKEN_KEY, one_line
+
+Continuation = Callable[[Any], Any]
+
+
+def abort(context: grpc.ServicerContext, code: grpc.StatusCode, text: str) -> NoReturn:
+    """End a call with an error of our own; does not return."""
+    context.set_trailing_metadata(((MARK_KEY, "1"),))
+    context.abort(code, one_line(text))
+
+
+class TokenGuard(grpc.ServerInterceptor):
+    """Refuses every call, also to health and to methods that do not exist, that does not carry the token."""
+
+    def __init__(self, token: str, strangers: Strangers) -> None:
+        self._token = token.encode()
+        self._refuse = {why: _refusal(why, strangers) for why in ("no token", "another token")}
+
+    def intercept_service(self, continuation: Continuation, handler_call_details: Any) -> Any:
+        """The next handler, or a refusal."""
+        token = dict(handler_call_details.invocation_metadata).get(TOKEN_KEY, "")
+        given = token if isinstance(token, bytes) else token.encode(errors="replace")
+        if hmac.compare_digest(given, self._token):
+            return continuation(handler_call_details)
+        return self._refuse["another token" if given else "no token"]
+
+
+def _refusal(why: str, strangers: Strangers) -> grpc.RpcMethodHandler[Any, Any]:
+    """A handler that does not wait for the request, nor takes it in, since it is one for a stream of them."""
+
+    def refuse(_requests: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+        strangers.refused(context.peer(), why)
+        abort(
+            context,
+            grpc.StatusCode.UNAUTHENTICATED,
+            f"this process has {why}; set FLEET_JOB_TOKEN to the same value on every process",
+        )
+
+    return grpc.stream_unary_rpc_method_handler(refuse)
+
+
+class SizeGuard(grpc.ServerInterceptor):
+    """Takes in a large request only once there is room for it: its size is in the metadata."""
+
+    def __init__(self, budget: MessageBudget) -> None:
+        self._budget = budget
+
+    def intercept_service(self, continuation: Continuation, handler_call_details: Any) -> Any:
+        """The next handler, behind one that waits for room where the request is large."""
+        handler = continuation(handler_call_details)
+        size = _announced(dict(handler_call_details.invocation_metadata).get(SIZE_KEY, ""))
+        if handler is None or handler.unary_unary is None or size <= SMALL_BYTES:
+            return handler
+        answer = handler.unary_unary
+
+        def take(requests: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+            try:
+                with self._budget.account() as account:
+                    account.hold(size)
+                    return answer(next(requests, b""), context)
+            except OverBudgetError as error:
+                abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+
+        return grpc.stream_unary_rpc_method_handler(take)
+
+
+def _announced(text: str | bytes) -> int:
+    """The size that a caller says its request has; nonsense counts as nothing, and a request as it arrives then."""
+    digits = text.decode(errors="replace") if isinstance(text, bytes) else text
+    is_number = digits.isascii() and digits.isdigit() and len(digits) < 20
+    return min(int(digits), MAX_MESSAGE_BYTES) if is_number else 0

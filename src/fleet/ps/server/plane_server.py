@@ -1,0 +1,247 @@
+"""A server's data plane: native code takes pulls and pushes from the wire, and asks here what is Python's to decide.
+
+A pull is answered without Python. A push comes here once, for its turn in the ledger and its step; its rows and dense
+parameters are read, applied and answered by native code. Workers who meet are kept there without a thread. Whatever is
+out of the ordinary is answered by the service, on a thread of its own, as if it had come by gRPC.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import grpc
+
+from fleet import _native
+from fleet.cores import num_cores
+from fleet.errors import DeadlineError, FleetError
+from fleet.net import Endpoint, local_addresses
+from fleet.ps.job.patience import longest_wait_s
+from fleet.ps.proto import ps_pb2
+from fleet.ps.server.strangers import Strangers
+from fleet.ps.steps.core import EVERYBODY
+from fleet.ps.steps.lacking import too_late
+from fleet.ps.wire.budget import MessageBudget, OverBudgetError
+from fleet.ps.wire.messages import decode
+from fleet.ps.wire.plane_name import plane_name
+from fleet.ps.wire.presence import Caller, answering
+from fleet.ps.wire.status import code_of, one_line
+from fleet.ps.wire.trust.plane_tls import PlaneTls
+
+if TYPE_CHECKING:
+    from fleet.ps.server.service import Service
+    from fleet.ps.wire.trust.tls import Tls
+
+_PUSH, _OTHER, _LOOK, _LATE, _MEET = range(5)
+"""Why a call is handed over: csrc/plane/server.h."""
+_NOBODY = -1
+MAX_SLOW_CALLS = 1024
+"""Whoever is beyond is told to come again, as by gRPC: in a queue it would stand behind those that wait for it."""
+MAX_CONNECTIONS = 16384
+MOST_THREADS = 8
+HELLO_S = 10.0
+"""How long a client may take to say its token."""
+SILENCE_S = 60.0
+"""How long one may stop in the middle of a message, or leave an answer unread: then it must connect again."""
+
+_log = logging.getLogger(__name__)
+
+
+class PlaneServer:
+    """The data plane beside one service, which also takes calls from other machines, by TCP.
+
+    Where the job speaks TLS, so does TCP; without a library that does, other machines keep to gRPC.
+    """
+
+    def __init__(self, service: Service, endpoint: Endpoint, token: str | None, tls: Tls | None) -> None:
+        self._service = service
+        self._core = service.core
+        self._holdings: object = None
+        self._budget = MessageBudget()
+        self._pool = ThreadPoolExecutor(MAX_SLOW_CALLS, thread_name_prefix="fleet-plane")
+        self._places = threading.BoundedSemaphore(MAX_SLOW_CALLS)
+        native_tls = None if tls is None else PlaneTls(tls).native
+        is_open = tls is None or native_tls is not None
+        self._server = _native.PlaneServer(
+            _names(endpoint),
+            endpoint.host if is_open else "",
+            (token or "").encode(),
+            _max_connections(),
+            self._budget.limit_bytes,
+            longest_wait_s(),
+            self._decide,
+            Strangers().note,
+            HELLO_S,
+            SILENCE_S,
+            native_tls,
+        )
+        # Threads of Python's, which it need not be introduced to with every call.
+        self._threads = [
+            threading.Thread(target=self._server.run, args=(number,), name=f"fleet-plane-{number}", daemon=True)
+            for number in range(min(MOST_THREADS, max(2, num_cores())))
+        ]
+        with self._core.changed:
+            self._core.publish = self._publish
+            self._core.data_port = self._server.port
+            self._publish(None)
+        service.state.stats.native = self._server.counts
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Take no more calls, answer those of a service that is closed, and drop those that wait otherwise."""
+        with self._core.changed:
+            self._core.publish = None
+        self._pool.shutdown(wait=self._core.is_closed, cancel_futures=True)
+        self._server.stop()
+        for thread in self._threads:
+            thread.join()
+        self._pool.shutdown(wait=True)
+
+    def _publish(self, whom: int | None) -> None:
+        """Under `changed`: have native code know what calls wait for."""
+        core, holdings = self._core, self._core.state.holdings
+        if holdings is None:
+            self._server.publish(0, False, False, b"", EVERYBODY)
+            return
+        if holdings is not self._holdings:
+            ledger = core.state.ledger
+            incarnations = [ledger.incarnation(worker) for worker in range(holdings.job.num_workers)]
+            self._server.serve(holdings.native, core.state.instance, incarnations)
+            self._holdings = holdings
+        elif whom is not None and whom >= 0:
+            self._server.set_incarnation(whom, core.state.ledger.incarnation(whom))
+        version = core.state.rounds.version
+        is_open = not core.is_closed and not core.is_moved and core.failure is None
+        step = b""
+        if holdings.job.mode == "sync":
+            step = self._service.pushes.outcome(holdings, version).SerializeToString()
+        self._server.publish(version, is_open, holdings.is_started, step, _NOBODY if whom is None else whom)
+
+    def _decide(self, reason: int, call: _native.PlaneCall) -> None:
+        """Called by the threads of native code, which must not wait here."""
+        if reason == _OTHER:
+            self._submit(call)
+            return
+        with failing(call):
+            if reason == _PUSH:
+                self._push(call)
+            elif reason == _MEET:
+                self._meet(call)
+            elif call.method == "Meet":
+                self._look_at_meeting(call, is_late=reason == _LATE)
+            else:
+                self._look(call, is_late=reason == _LATE)
+
+    def _push(self, call: _native.PlaneCall) -> None:
+        taken = self._service.pushes.take_call(call)
+        if taken is None:
+            self._submit(call)
+        elif taken.is_held:
+            call.reply(taken.header, ())
+        elif taken.timeout_ms:
+            timeout_ms = min(taken.timeout_ms, int(1000 * longest_wait_s()))
+            self._server.park(call, taken.version, timeout_ms, taken.header, taken.num_dropped)
+        else:
+            self._server.answer(call, taken.header)
+
+    def _meet(self, call: _native.PlaneCall) -> None:
+        """Have a worker come to a meeting, and wait without a thread."""
+        header = ps_pb2.MeetRequest.Header.FromString(call.header)
+        if self._service.attendance.would_block(header):
+            self._submit(call)
+            return
+        visit = self._service.attendance.visit(call, header)
+        if visit is not None:
+            timeout_ms = min(header.timeout_ms, int(1000 * longest_wait_s()))
+            self._server.park_until_told(call, timeout_ms, visit.number)
+
+    def _look_at_meeting(self, call: _native.PlaneCall, *, is_late: bool) -> None:
+        meetings = self._core.state.meetings
+        try:
+            if meetings.goes_on(call.note, is_late=is_late):
+                self._server.park_again(call)
+        except FleetError:
+            meetings.forget_visit(call.note)
+            raise
+
+    def _look(self, call: _native.PlaneCall, *, is_late: bool) -> None:
+        """See whether a call that waits still may."""
+        core = self._core
+        header: ps_pb2.PushRequest.Header | ps_pb2.PullRequest.Header
+        if call.method == "Push":
+            header = ps_pb2.PushRequest.Header.FromString(call.header)
+            num_dropped, wants_dense = call.note, header.want_dense
+        else:
+            header = ps_pb2.PullRequest.Header.FromString(call.header)
+            num_dropped, wants_dense = None, header.dense
+        holdings = core.known(header.caller)
+        with core.changed:
+            reached = core.reached(
+                holdings, header.caller, call.awaited_version, wants_dense=wants_dense, num_dropped=num_dropped
+            )
+            if reached is None and is_late:
+                raise DeadlineError(too_late(holdings, core.state.rounds, header.timeout_ms))
+        self._server.park_again(call)
+
+    def _submit(self, call: _native.PlaneCall) -> None:
+        if not self._places.acquire(blocking=False):
+            call.fail(_number(grpc.StatusCode.RESOURCE_EXHAUSTED), "too many calls wait; it is sent again")
+            return
+        try:
+            self._pool.submit(self._by_the_book, call)
+        except RuntimeError:  # it is shut down, or the system has no more threads
+            self._places.release()
+            is_over = self._core.is_closed
+            code = grpc.StatusCode.ABORTED if is_over else grpc.StatusCode.UNAVAILABLE
+            call.fail(_number(code), "the server is stopping" if is_over else "it has no thread for this call")
+
+    def _by_the_book(self, call: _native.PlaneCall) -> None:
+        """Answer by the service."""
+        try:
+            with failing(call), self._budget.account() as account:
+                method, view = call.method, call.data
+                account.take(view.nbytes)
+                data = bytes(view)  # what others can write to is not looked at twice
+                header, tensors = decode(f"{method}Request", data)
+                with answering(Caller(None, account)):
+                    reply, rows = self._service.handle(method, header, tensors)
+                call.reply(reply.SerializeToString(), rows)
+        finally:
+            self._places.release()
+
+
+@contextmanager
+def failing(call: _native.PlaneCall) -> Iterator[None]:
+    """Tell the caller of an error."""
+    try:
+        yield
+    except OverBudgetError as error:
+        call.fail(_number(grpc.StatusCode.RESOURCE_EXHAUSTED), one_line(str(error)))
+    except FleetError as error:
+        call.fail(_number(code_of(error)), one_line(str(error)))
+    except Exception as error:
+        _log.exception("%s failed", call.method)
+        text = f"{call.method} failed with {type(error).__name__}: {error}; the server's log has the trace"
+        call.fail(_number(grpc.StatusCode.INTERNAL), one_line(text))
+
+
+def _number(code: grpc.StatusCode) -> int:
+    number: int = code.value[0]
+    return number
+
+
+def _names(endpoint: Endpoint) -> list[str]:
+    """One for each address of this machine by which workers may know the server."""
+    is_any = endpoint.host in ("0.0.0.0", "::")
+    return [plane_name(address, endpoint.port) for address in (local_addresses() if is_any else (endpoint.host,))]
+
+
+def _max_connections() -> int:
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, max(16, files // 2))

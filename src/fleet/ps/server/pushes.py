@@ -1,0 +1,318 @@
+"""Pulls and pushes on a server: rows go out, gradients come in, each push once.
+
+In synchronous mode the pushes of a step are collected and applied together, when all have come; in every other mode a
+push is applied when it arrives.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fleet.errors import CommunicationError
+from fleet.ps.held.members import Claim, check_members, claims_of, shares_of
+from fleet.ps.held.update import CallUpdate, PushedUpdate, TablePull, Taken, pushed_tensors, read_pull, read_push
+from fleet.ps.journal.records import Kind, Part
+from fleet.ps.journal.writer import JournalWriteError
+from fleet.ps.proto import ps_pb2
+from fleet.ps.server.settling import norm_of_step
+from fleet.ps.wire import presence
+from fleet.ps.wire.formats import encoded_answer, encoded_rows
+from fleet.ps.wire.traced import applied
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from fleet import _native
+    from fleet.ps.held.holdings import Holdings
+    from fleet.ps.steps.core import Core
+    from fleet.ps.wire.messages import Tensors
+
+Answered = tuple["Message", "Tensors"]
+
+
+class CallTaken(NamedTuple):
+    """What a push that native code has read is answered: at once, or when a version is reached."""
+
+    header: bytes
+    """Of the answer, or the begin of it."""
+    version: int = 0
+    timeout_ms: int = 0
+    num_dropped: int = 0
+    """How many steps had been dropped when the call began."""
+    is_held: bool = False
+    """Whether it was not taken: then the answer has nothing else."""
+
+
+class Pushes:
+    """Answers the calls that training consists of."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
+        """Rows of some keys, dense parameters, kept tensors."""
+        core = self._core
+        holdings = core.known(header.caller)
+        pulls = read_pull(header, tensors, holdings.job)
+        wants_dense = header.dense or header.kept
+        version = core.wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=wants_dense)
+        began = time.perf_counter()
+        rows = self._pulled(holdings, pulls)
+        if header.dense:
+            rows += encoded_answer(holdings.read_dense(), holdings.job.dense, header.dense_format)
+        if header.kept:
+            rows += holdings.kept
+        core.state.stats.answered(time.perf_counter() - began)
+        return ps_pb2.PullReply.Header(version=version, data_port=core.data_port), rows
+
+    def push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
+        """Gradients, and what comes back for them."""
+        core = self._core
+        holdings = core.known(header.caller)
+        check_members(header, holdings.job, is_durable=core.durability is not None)
+        update, pulls = read_push(header, tensors, holdings.job, holdings.server)
+        if core.durability is not None:
+            update = replace(update, record=_recorded(header, tensors[: len(tensors) - len(header.pull_tables)]))
+        num_dropped = core.state.rounds.num_dropped
+        if (taken := self._take(holdings, header, update)) is None:
+            return ps_pb2.PushReply.Header(is_held=True), ()
+        version = core.state.rounds.version
+        if holdings.job.mode == "sync" and header.timeout_ms:
+            version = core.wait_for(
+                holdings,
+                header.caller,
+                header.step + 1,
+                header.timeout_ms,
+                wants_dense=header.want_dense,
+                num_dropped=num_dropped,
+            )
+        began = time.perf_counter()
+        rows = self._rows_after(holdings, header, update, pulls)
+        core.state.stats.answered(time.perf_counter() - began)
+        reply = self.outcome(holdings, version)
+        reply.MergeFrom(_fate(taken))
+        reply.data_port = core.data_port
+        return reply, rows
+
+    def take_call(self, call: _native.PlaneCall) -> CallTaken | None:
+        """Take a push that native code has read; None if it must be answered by the book, for this would wait.
+
+        In synchronous mode its answer is due when the step is complete.
+        """
+        core = self._core
+        header = ps_pb2.PushRequest.Header.FromString(call.header)
+        holdings = core.known(header.caller)
+        if core.door.is_shut or core.gate.is_closing or header.is_delta != (holdings.job.mode == "geo"):
+            return None
+        is_sync = holdings.job.mode == "sync"
+        if header.is_pass and not is_sync:
+            return None
+        if is_sync:
+            call.keep()  # it stays until the step is complete, and its worker may be answered before
+        if holdings.job.nonfinite == "error" and not holdings.native.is_safe([call]):
+            return None
+        update: PushedUpdate = CallUpdate(header, call, holdings.job, holdings.server)
+        if core.durability is not None:
+            update.__dict__["record"] = _recorded(header, pushed_tensors(header, call))
+        num_dropped = core.state.rounds.num_dropped
+        taken = self._take(holdings, header, update)
+        if taken is None:
+            return CallTaken(ps_pb2.PushReply.Header(is_held=True).SerializeToString(), is_held=True)
+        if is_sync and header.timeout_ms:
+            if core.state.rounds.gone:  # maybe it waits in vain
+                with core.changed:
+                    core.reached(
+                        holdings,
+                        header.caller,
+                        header.step + 1,
+                        wants_dense=header.want_dense,
+                        num_dropped=num_dropped,
+                    )
+            return CallTaken(_fate(taken).SerializeToString(), header.step + 1, header.timeout_ms, num_dropped)
+        reply = self.outcome(holdings, core.state.rounds.version)
+        reply.MergeFrom(_fate(taken))
+        return CallTaken(reply.SerializeToString())
+
+    def outcome(self, holdings: Holdings, version: int) -> ps_pb2.PushReply.Header:
+        """What every answer to a push says of the server, whoever's push it was."""
+        state = self._core.state
+        return ps_pb2.PushReply.Header(
+            version=version,
+            rows=holdings.limited_rows(),
+            participants=state.rounds.participants if state.absent_after_ms else (),
+            passed=state.rounds.passed,
+            num_ended=state.rounds.num_ended,
+        )
+
+    def apply_if_complete(self) -> int:
+        """Apply the present step if all of its pushes have come; how many rows and groups were skipped."""
+        core, rounds = self._core, self._core.state.rounds
+        with core.applying:
+            with core.changed:
+                updates = rounds.complete()
+            if updates is None or (squared_norm := norm_of_step(core, updates)) is None:
+                return 0
+            began = time.perf_counter()
+            try:
+                if trained := [update for update in updates if not update.is_pass]:
+                    core.state.held.check(trained)
+                core.record(Kind.STEP, with_norm([one.record for one in updates if one.record], squared_norm))
+                skipped = core.state.step(updates, squared_norm=squared_norm)
+                core.note(updates)
+            except JournalWriteError:  # nothing has happened
+                raise
+            except Exception as error:
+                with core.changed:
+                    rounds.drop()
+                    core.failure = f"step {rounds.version} failed on this server: {error}; load a checkpoint"
+                raise
+            applied(core, updates, began)
+            # Pushes are counted with what they change, or a snapshot would have one without the other.
+            for update in updates:
+                core.state.stats.pushed(update, 0, skipped if update is updates[0] else 0)
+            core.state.stats.stepped(began - rounds.began, time.perf_counter() - began)
+            with core.changed:
+                rounds.advance()
+                core.tell()
+            return skipped
+
+    def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken | None:
+        """Collect or apply a push, unless it was taken before, and count it; None if it must wait for a cut."""
+        core, claims = self._core, claims_of(header)
+        while True:
+            if core.door.is_shut:
+                if not all(core.door.wait(*claim) for claim in claims):  # all have come in elsewhere, or none
+                    return None
+                core.known(header.caller)  # the server may be stopping
+            with core.gate.open():
+                is_shut = core.door.is_shut
+                if not is_shut or all(core.door.admits(*claim) for claim in claims):
+                    taken = self._take_inside(holdings, header, update, claims)
+                    break
+        if is_shut:
+            core.door.entered()
+            core.door.entered_too()
+        return taken
+
+    def _take_inside(
+        self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate, claims: Sequence[Claim]
+    ) -> Taken:
+        core = self._core
+        skipped = staleness = 0
+        with ExitStack() as all_of_them:
+            are_new = {all_of_them.enter_context(core.state.ledger.once(*claim)) for claim in claims}
+            if len(are_new) > 1:
+                raise CommunicationError(
+                    f"push of worker {header.caller.worker}: some of its members' gradients have come without the "
+                    "others'; start the job again"
+                )
+            is_new = are_new.pop()
+            if is_new and holdings.job.mode == "sync":
+                skipped = self._collect(shares_of(header, update), header.participants)
+            elif is_new:
+                core.refuse_failed()
+                skipped = self._apply(update)
+                staleness = self._advance(update, header.pulled_version)
+                core.state.stats.pushed(update, staleness, skipped)
+        if not is_new:
+            core.state.stats.count(repeated_pushes=1)
+        return Taken(is_new, staleness, skipped)
+
+    def _apply(self, update: PushedUpdate) -> int:
+        """Apply a push by itself."""
+        core, began = self._core, time.perf_counter()
+        core.state.held.check([update])
+        if update.record is not None:
+            core.record(Kind.PUSH, [update.record])
+        try:
+            skipped = core.state.push(update)
+            core.note([update])
+            applied(core, [update], began)
+            core.state.stats.applied(time.perf_counter() - began)
+            return skipped
+        except Exception as error:
+            if update.record is not None:  # what the journal says has not happened here
+                core.failure = f"a push of worker {update.worker} failed on this server: {error}; start it again"
+            raise
+
+    def _advance(self, update: PushedUpdate, pulled_version: int) -> int:
+        """Count a push that was applied by itself; how many others came since its worker pulled."""
+        staleness = 0
+        core = self._core
+        with core.changed:
+            if update.has_gradients:
+                staleness = max(0, core.state.rounds.version - pulled_version)
+            core.state.rounds.version += 1
+            core.tell()
+        return staleness
+
+    def _collect(self, updates: Sequence[PushedUpdate], participants: Sequence[int]) -> int:
+        """Keep a push until its step is complete, and apply the step if this was the last."""
+        core = self._core
+        with core.changed:
+            core.refuse_failed()
+            core.state.rounds.add(*updates)
+            if participants:
+                core.state.rounds.expect(updates[0].step, participants)
+            for update in updates:
+                core.state.meetings.notice(update.worker)
+        try:
+            return self.apply_if_complete()
+        except JournalWriteError:  # nothing has happened: it will be sent again
+            with core.changed:
+                for update in updates:
+                    core.state.rounds.withdraw(update.worker)
+            raise
+
+    def _rows_after(
+        self,
+        holdings: Holdings,
+        header: ps_pb2.PushRequest.Header,
+        update: PushedUpdate,
+        pulls: Sequence[TablePull],
+    ) -> list[Any]:
+        """What a push wants back: the rows that it changed, those of `pulls`, the dense parameters."""
+        rows: list[Any] = []
+        if header.want_rows:
+            rows += [
+                encoded_rows(holdings.pull(part.table, part.keys), entry.row_format)
+                for part, entry in zip(update.tables, header.tables, strict=True)
+            ]
+        if pulls:
+            rows += self._pulled(holdings, pulls)
+        if header.want_dense:
+            rows += encoded_answer(holdings.read_dense(), holdings.job.dense, header.dense_format)
+        return rows
+
+    def _pulled(self, holdings: Holdings, pulls: Sequence[TablePull]) -> list[Any]:
+        presence.reserve(sum(4 * len(part.keys) * holdings.job.tables[part.table].width for part in pulls))
+        self._core.state.stats.count(pulls=1, pulled_rows=sum(len(part.keys) for part in pulls))
+        return [encoded_rows(holdings.pull(part.table, part.keys, part.only_read), part.format) for part in pulls]
+
+
+def _recorded(header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Part:
+    """What a journal keeps of a push; `tensors` has nothing of the pull that rides on it."""
+    kept = ps_pb2.PushRequest.Header()
+    kept.CopyFrom(header)
+    for name in ("pull_tables", "pull_only_read", "pull_formats", "want_dense", "want_rows", "timeout_ms"):
+        kept.ClearField(name)
+    kept.caller.ClearField("is_traced")
+    return Part(kept.SerializeToString(), tensors)
+
+
+def with_norm(parts: Sequence[Part], squared_norm: float) -> Sequence[Part]:
+    """What a journal keeps of a step: of one whose norm is limited, the first push has that norm."""
+    if not parts or not squared_norm:
+        return parts
+    header = ps_pb2.PushRequest.Header.FromString(parts[0].header)
+    header.squared_norm = squared_norm
+    return [Part(header.SerializeToString(), parts[0].tensors), *parts[1:]]
+
+
+def _fate(taken: Taken) -> ps_pb2.PushReply.Header:
+    """What an answer says of the push itself."""
+    return ps_pb2.PushReply.Header(was_repeated=not taken.is_new, staleness=taken.staleness, skipped=taken.skipped)

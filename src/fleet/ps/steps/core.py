@@ -1,0 +1,179 @@
+"""What all calls of one server share: its state, the locks around it, its journal, and who may call.
+
+Locks are taken in one order everywhere: the gate, a worker's in the ledger, `applying`, `changed`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from fleet.errors import CommunicationError, DeadlineError, MovedError, NotReadyError, UsageError
+from fleet.ps.journal.records import Kind, Part
+from fleet.ps.steps.door import Door
+from fleet.ps.steps.gate import Gate
+from fleet.ps.steps.lacking import forsaken, too_late
+from fleet.ps.steps.state import State
+from fleet.ps.wire import presence
+
+if TYPE_CHECKING:
+    from fleet.ps.durable.durability import Durability
+    from fleet.ps.held.holdings import Holdings
+    from fleet.ps.held.noted import NotedKeys
+    from fleet.ps.held.update import PushedUpdate
+    from fleet.ps.proto import ps_pb2
+
+EVERYBODY = -2
+"""Whoever waits, of all workers."""
+
+
+class Core:
+    """Of one server."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+        """Open around every change, with its record; closed where nothing may change, or much does."""
+        self.door = Door()
+        """Where new pushes wait while a cut is made."""
+        self.applying = threading.Lock()
+        """One step is applied at a time."""
+        lock = threading.RLock()
+        self.changed = threading.Condition(lock)
+        """Guards the state but tables and dense parameters, which guard themselves; notified of each new version."""
+        self.state = State(time.time_ns(), lock)
+        self.durability: Durability | None = None
+        self.is_closed = False
+        self._failure: str | None = None
+        self.publish: Callable[[int | None], None] | None = None
+        """Tells native code, where it answers for this server, what has changed: `fleet.ps.server.plane_server`."""
+        self.data_port = 0
+        """Where it does so for other machines; 0: nowhere."""
+        self.noted: NotedKeys | None = None
+        """While rows are copied to other servers: the keys of those that change."""
+        self.is_moved = False
+        """Whether other servers have taken the place of this one and its like."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why no step can be completed any more; None: it can."""
+        return self._failure
+
+    @failure.setter
+    def failure(self, why: str | None) -> None:
+        self._failure = why
+        self.tell(EVERYBODY)
+
+    def tell(self, whom: int | None = None) -> None:
+        """Have calls that wait look again: the version has changed or, with `whom`, something else.
+
+        `whom` is the worker whose calls that concerns, or EVERYBODY.
+        """
+        with self.changed:
+            self.changed.notify_all()
+            if whom is not None:
+                self.state.meetings.look(whom)
+            if self.publish is not None:
+                self.publish(whom)
+
+    def record(self, kind: Kind, parts: Sequence[Part]) -> None:
+        """Put a change that is about to be made into the journal, if there is one."""
+        if self.durability is not None:
+            self.durability.append(kind, parts)
+
+    def note(self, updates: Sequence[PushedUpdate]) -> None:
+        """Note the keys of pushes that were applied, if somebody wants to know."""
+        if self.noted is not None:
+            self.noted.add(updates)
+
+    def move(self) -> None:
+        """Other servers have taken the place of this one: nothing changes here any more, and callers are told."""
+        with self.changed:
+            self.is_moved = True
+            self.gate.refusal = self.refuse_moved
+            self.tell(EVERYBODY)
+
+    def refuse_moved(self) -> None:
+        """MovedError if other servers have taken the place of this one."""
+        if self.is_moved:
+            raise MovedError("the rows have moved to other servers")
+
+    def known(self, caller: ps_pb2.Caller) -> Holdings:
+        """The holdings, if the caller belongs to the job they were made for."""
+        if self.is_closed:
+            raise CommunicationError("the server is stopping")
+        self.refuse_moved()
+        holdings = self.state.holdings
+        if holdings is None or caller.instance not in (0, self.state.instance):
+            lost = "it was started again and has lost its tables; start the job again from a checkpoint"
+            raise NotReadyError(lost if caller.instance else "no worker has declared a job yet")
+        if caller.worker >= holdings.job.num_workers:
+            raise UsageError(f"worker {caller.worker} does not exist in a job of {holdings.job.num_workers} workers")
+        self.state.ledger.check(caller.worker, caller.incarnation)
+        return holdings
+
+    def wait_for(
+        self,
+        holdings: Holdings,
+        caller: ps_pb2.Caller,
+        version: int,
+        timeout_ms: int,
+        *,
+        wants_dense: bool,
+        num_dropped: int | None = None,
+    ) -> int:
+        """Return the version when it is the wanted one, and dense parameters are there if they are wanted.
+
+        `num_dropped`: how many steps had been dropped when the caller began, if it counts on the present one.
+        """
+        found: list[int] = []
+
+        def is_over() -> bool:
+            reached = self.reached(holdings, caller, version, wants_dense=wants_dense, num_dropped=num_dropped)
+            if reached is not None:
+                found.append(reached)
+            return reached is not None
+
+        with self.changed:
+            if not presence.wait_for(self.changed, is_over, timeout_ms / 1000):
+                raise DeadlineError(too_late(holdings, self.state.rounds, timeout_ms))
+        return found[-1]
+
+    def reached(
+        self,
+        holdings: Holdings,
+        caller: ps_pb2.Caller,
+        version: int,
+        *,
+        wants_dense: bool,
+        num_dropped: int | None = None,
+    ) -> int | None:
+        """One look of `wait_for`, under `changed`: the version, or None where it is still to be waited for."""
+        rounds = self.state.rounds
+        if self.is_closed:
+            raise CommunicationError("the server is stopping")
+        self.refuse_moved()
+        self.refuse_failed()
+        self.state.ledger.check(caller.worker, caller.incarnation)
+        if num_dropped is not None and rounds.num_dropped > num_dropped:
+            raise CommunicationError(
+                f"a checkpoint was loaded while worker {caller.worker} waited for step {version - 1}, whose "
+                "gradients are not for it; every worker calls fleet.load_model(), at the same step"
+            )
+        if (holdings.is_started or not wants_dense) and rounds.version >= version:
+            return rounds.version
+        if (why := forsaken(holdings, rounds)) is not None:
+            raise CommunicationError(why)
+        return None
+
+    def refuse_failed(self) -> None:
+        """CommunicationError if no step can be completed any more."""
+        if self.failure is not None:
+            raise CommunicationError(self.failure)
+
+    def close(self) -> None:
+        """Let calls that wait end with an error."""
+        with self.changed:
+            self.is_closed = True
+            self.tell(EVERYBODY)

@@ -1,0 +1,60 @@
+"""The door of a server: while a cut is made, pushes that are not in it wait there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from fleet.ps.wire import presence
+from fleet.ps.wire.taken import TakenPushes
+
+WAIT_S = 5.0
+"""How long a call waits there, before whoever made it is asked to come again."""
+
+
+class Door:
+    """Open but for moments. It is shut while the gate is closed, and asked inside the gate."""
+
+    def __init__(self) -> None:
+        self.is_shut = False
+        self._changed = threading.Condition()
+        self._allowed: Sequence[TakenPushes] = ()
+        self.entered: Callable[[], None] = lambda: None
+        """Called when a push that was let in though the door is shut has been taken."""
+        self.entered_too: Callable[[], None] = lambda: None
+        """The same, for moves to other servers."""
+        self.is_moving = False
+        """Whether it is shut for such a move."""
+
+    def admits(self, worker: int, incarnation: int, sequence: int) -> bool:
+        """Whether a push may come in all the same: it was taken before, or by another server."""
+        with self._changed:
+            return self._admits(worker, incarnation, sequence)
+
+    def wait(self, worker: int, incarnation: int, sequence: int) -> bool:
+        """Wait until a push may come in, for a while; whether it may."""
+        with self._changed:
+            return presence.wait_for(self._changed, lambda: self._admits(worker, incarnation, sequence), WAIT_S)
+
+    def wait_open(self) -> bool:
+        """Wait until everything may come in, for a while; whether it may."""
+        with self._changed:
+            return presence.wait_for(self._changed, lambda: not self.is_shut, WAIT_S)
+
+    def shut(self, allowed: Sequence[TakenPushes]) -> None:
+        """Of each worker only these pushes come in from now on."""
+        with self._changed:
+            self.is_shut, self._allowed = True, allowed
+            self._changed.notify_all()
+
+    def open(self) -> None:
+        """Let everything in."""
+        with self._changed:
+            self.is_shut, self._allowed = False, ()
+            self._changed.notify_all()
+
+    def _admits(self, worker: int, incarnation: int, sequence: int) -> bool:
+        if not self.is_shut:
+            return True
+        allowed = self._allowed[worker]
+        return incarnation == allowed.incarnation and sequence in allowed

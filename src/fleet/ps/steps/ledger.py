@@ -1,0 +1,168 @@
+"""Which pushes a server has taken, so that one that is sent again is not applied again."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.errors import CommunicationError, NotReadyError
+from fleet.ps.wire.taken import TakenPushes
+
+# How many pushes of one worker may be taken ahead of one that is still missing.
+WINDOW = 1000
+# How many lives of one worker are remembered, so that what they said comes too late.
+NUM_FORMER = 64
+
+
+@dataclass
+class _Worker:
+    """What one worker has sent in its present life."""
+
+    incarnation: int = 0
+    life: int = 0
+    """What it drew when it started."""
+    former: list[int] = field(default_factory=list)
+    """What its lives before had drawn, the newest last."""
+    steps: int = 0
+    """How many of its steps were taken, in all its lives."""
+    position: bytes = b""
+    """What came with the last of them."""
+    upto: int = 0
+    """Every sequence number up to this one was taken."""
+    later: set[int] = field(default_factory=set)
+    """Those taken beyond it: a worker may have several pushes under way."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Ledger:
+    """For each worker, the (incarnation, sequence) of the pushes that were taken. Safe to use from many threads."""
+
+    def __init__(self, num_workers: int) -> None:
+        self._workers = [_Worker() for _ in range(num_workers)]
+
+    def is_present(self, worker: int, incarnation: int) -> bool:
+        """Whether this is the worker's present life, as far as it has said so."""
+        return incarnation >= self._workers[worker].incarnation
+
+    def check(self, worker: int, incarnation: int) -> None:
+        """CommunicationError unless this is the worker's present life."""
+        self._refuse_others(worker, self._workers[worker], incarnation)
+
+    def incarnation_of(self, worker: int, life: int) -> int:
+        """The incarnation of a life: the present one, or, for a life that is new, the next.
+
+        CommunicationError if it is one that is over: its declaration was under way for longer than it lived.
+        """
+        entry = self._workers[worker]
+        if life in entry.former:
+            self._refuse_others(worker, entry, entry.incarnation - 1)
+        return entry.incarnation if entry.life == life and entry.incarnation else entry.incarnation + 1
+
+    def is_new(self, worker: int, incarnation: int) -> bool:
+        """Whether a worker begins a new life; CommunicationError if it is one that is over."""
+        entry = self._workers[worker]
+        if incarnation < entry.incarnation:
+            self._refuse_others(worker, entry, incarnation)
+        return incarnation > entry.incarnation
+
+    def greet(self, worker: int, incarnation: int, life: int = 0) -> bool:
+        """Note that a worker has started; returns whether in a new life. Older lives are refused from now on."""
+        entry = self._workers[worker]
+        with entry.lock:
+            if not self.is_new(worker, incarnation):
+                return False
+            if entry.life:
+                entry.former = [*entry.former, entry.life][-NUM_FORMER:]
+            entry.incarnation, entry.life, entry.upto, entry.later = incarnation, life, 0, set()
+            return True
+
+    def incarnation(self, worker: int) -> int:
+        """The worker's present life; asks for no lock."""
+        return self._workers[worker].incarnation
+
+    def taken(self, worker: int) -> TakenPushes:
+        """Which pushes of a worker's present life were taken."""
+        entry = self._workers[worker]
+        with entry.lock:
+            return TakenPushes(entry.incarnation, entry.upto, frozenset(entry.later))
+
+    def history(self, worker: int) -> tuple[int, bytes]:
+        """How many steps of a worker were taken, and what came with the last."""
+        entry = self._workers[worker]
+        return entry.steps, entry.position
+
+    def note(self, worker: int, steps: int, position: bytes) -> None:
+        """Note where a worker is after a push that was applied; without a position the one before stays."""
+        entry = self._workers[worker]
+        entry.steps, entry.position = max(entry.steps, steps), position or entry.position
+
+    def take(self, worker: int, sequence: int) -> None:
+        """Note a push as taken: one that is read back from a journal, or under the worker's lock."""
+        entry = self._workers[worker]
+        if sequence <= entry.upto:
+            return
+        entry.later.add(sequence)
+        if len(entry.later) > WINDOW:  # whatever is missing before them was refused and will not come any more
+            entry.upto = min(entry.later) - 1
+        while entry.upto + 1 in entry.later:
+            entry.upto += 1
+            entry.later.remove(entry.upto)
+
+    def to_json(self, pending: Mapping[int, int]) -> list[dict[str, Any]]:
+        """For a snapshot; without the pushes, by worker, that were taken and have changed nothing yet."""
+        found = []
+        for worker, entry in enumerate(self._workers):
+            left_out = pending.get(worker, 0)
+            taken = sorted(entry.later - {left_out})
+            upto = entry.upto
+            if 0 < left_out <= upto:
+                taken, upto = sorted({*taken, *range(left_out + 1, upto + 1)}), left_out - 1
+            found.append(
+                {
+                    "incarnation": entry.incarnation,
+                    "life": entry.life,
+                    "former": entry.former,
+                    "steps": entry.steps,
+                    "position": base64.b64encode(entry.position).decode(),
+                    "upto": upto,
+                    "later": taken,
+                }
+            )
+        return found
+
+    def restore(self, saved: list[dict[str, Any]]) -> None:
+        """Go on as a snapshot says."""
+        for entry, one in zip(self._workers, saved, strict=True):
+            entry.incarnation, entry.life, entry.steps = int(one["incarnation"]), int(one["life"]), int(one["steps"])
+            entry.former = list(one["former"])
+            entry.position = base64.b64decode(one["position"])
+            entry.upto, entry.later = int(one["upto"]), set(one["later"])
+
+    @contextmanager
+    def once(self, worker: int, incarnation: int, sequence: int) -> Iterator[bool]:
+        """Whether this push is to be applied now; it counts as taken unless the block raises.
+
+        Pushes of one worker run one after the other: while one is applied, its repetition waits here.
+        """
+        entry = self._workers[worker]
+        with entry.lock:
+            self._refuse_others(worker, entry, incarnation)
+            if sequence <= entry.upto or sequence in entry.later:
+                yield False
+                return
+            yield True
+            self.take(worker, sequence)
+
+    @staticmethod
+    def _refuse_others(worker: int, entry: _Worker, incarnation: int) -> None:
+        if incarnation < entry.incarnation:
+            raise CommunicationError(
+                f"worker {worker} was started again; this process is its former life and must end. If it was not, two "
+                f"processes are worker {worker}: give each an index (trainer_id) of its own"
+            )
+        if incarnation > entry.incarnation:
+            raise NotReadyError(f"worker {worker} has not declared its job; call fleet.init_worker() first")

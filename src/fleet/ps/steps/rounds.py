@@ -1,0 +1,167 @@
+"""Synchronous steps on a server: gradients wait here until every worker's have come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence, Set
+from typing import Any
+
+from fleet.errors import CommunicationError, UsageError
+from fleet.ps.held.update import PushedUpdate
+
+
+class Rounds:
+    """The pushes of the present step, by worker. The caller locks.
+
+    A step is complete when every worker that has not left has pushed it. Its updates come out in the order of the
+    workers, whatever order they came in: sums of floats depend on it.
+    """
+
+    def __init__(self, num_workers: int, version: int = 0) -> None:
+        self._num_workers = num_workers
+        self._present = set(range(num_workers))
+        self.absent: set[int] = set()
+        """Workers that server 0 has gone on without: they are present, and not waited for until they come back."""
+        self.participants: list[int] = []
+        """Whose pushes the last step had."""
+        self.passed: list[int] = []
+        """Whose of those were passes: workers without a batch, for the end of the epoch has not come for all."""
+        self.num_ended = 0
+        """How many steps had passes only."""
+        self._expected: frozenset[int] | None = None
+        """Whose pushes the present step has, where server 0 has said so; None: those of all who are not absent."""
+        self.gone: set[int] = set()
+        """Workers that have ended without taking leave: their steps will not come, and are not to be done without."""
+        self._updates: dict[int, PushedUpdate] = {}
+        self.squared_norm: float | None = None
+        """Of this server's part of the mean of the present step, where a job limits it; None: not all have pushed."""
+        self.sum = -1, 0.0
+        """A step, and that of its mean on all servers: the last that is known."""
+        self.began = 0.0
+        """When the first push of the present step came, on the clock of `time.perf_counter`."""
+        self.version = version
+        """Number of steps that are complete; the step that is collected now."""
+        self.num_dropped = 0
+        """How often a step was dropped."""
+
+    def add(self, *updates: PushedUpdate) -> None:
+        """Take the gradients of a worker, or of some, of the present step: all of them, or none."""
+        for update in updates:
+            self._check(update)
+        if not self._updates:
+            self.began = time.perf_counter()
+        self._updates.update((update.worker, update) for update in updates)
+
+    def _check(self, update: PushedUpdate) -> None:
+        if update.step != self.version:
+            raise CommunicationError(
+                f"worker {update.worker} pushed step {update.step}, but the workers are at step {self.version}; "
+                "a worker that starts again must begin at the others' step"
+            )
+        if update.worker in self._updates:
+            raise CommunicationError(
+                f"worker {update.worker} pushed step {update.step} twice; give each process an index (trainer_id) of "
+                "its own"
+            )
+        other = next((one for one in self._updates.values() if one.groups), update)  # they agree among themselves
+        if update.groups and other.groups != update.groups:
+            raise UsageError(
+                f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
+                "worker must step them in the same order"
+            )
+
+    def expect(self, step: int, participants: Collection[int]) -> None:
+        """Server 0 has done a step with the pushes of these workers, and so does this one."""
+        if step == self.version:
+            self._expected = frozenset(participants)
+
+    def join(self, worker: int) -> None:
+        """Let in a worker that has started, maybe again: what it pushed in a former life does not count."""
+        self.withdraw(worker)
+        self._present.add(worker)
+        self.gone.discard(worker)
+        self.absent.discard(worker)
+
+    def leave(self, worker: int, *, is_unfinished: bool = False) -> None:
+        """Let a worker go that has finished: steps go on without it, and what it has pushed counts.
+
+        One that is unfinished has ended all the same, and steps do not go on.
+        """
+        if is_unfinished:
+            self.gone.add(worker)
+        else:
+            self._present.discard(worker)
+
+    @property
+    def is_deserted(self) -> bool:
+        """Whether no worker is left."""
+        return self._present <= self.gone
+
+    def missing(self) -> list[int]:
+        """The workers whose gradients of this step have not come."""
+        awaited = self._present - self.absent if self._expected is None else self._expected
+        return sorted(awaited - self._updates.keys())
+
+    def away_of(self, workers: Set[int]) -> set[int]:
+        """Those of some workers that have left, or ended otherwise."""
+        left = workers - self._present if len(self._present) < self._num_workers else set()
+        return {*left, *(workers & self.gone)}
+
+    def pushed(self) -> Set[int]:
+        """The workers whose gradients of this step have come."""
+        return self._updates.keys()
+
+    def complete(self) -> list[PushedUpdate] | None:
+        """The updates of the present step if it is complete; then the next one begins when `advance` is called."""
+        if self._updates and not self.missing():
+            workers = self._updates.keys() if self._expected is None else self._expected
+            return [self._updates[worker] for worker in sorted(workers)]
+        return None
+
+    def withdraw(self, worker: int) -> None:
+        """Forget what a worker has pushed of the present step: it will be sent again."""
+        if self._updates.pop(worker, None) is not None:
+            self.squared_norm = None
+
+    def pending(self) -> dict[int, int]:
+        """The sequence numbers, by worker, of the pushes of the present step."""
+        return {worker: update.sequence for worker, update in self._updates.items()}
+
+    def drop(self) -> None:
+        """Forget the present step: it could not be applied, or a checkpoint took its place."""
+        self._updates.clear()
+        self._expected, self.squared_norm, self.sum = None, None, (-1, 0.0)
+        self.num_dropped += 1
+
+    def note(self, updates: Sequence[PushedUpdate]) -> None:
+        """Note whose pushes a step has that is applied now."""
+        self.participants = [update.worker for update in updates]
+        self.passed = [update.worker for update in updates if update.is_pass]
+        self.num_ended += len(self.passed) == len(updates)
+
+    def advance(self) -> None:
+        """Begin the next step: the present one has been applied."""
+        self._updates.clear()
+        self._expected = self.squared_norm = None
+        self.version += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """For a snapshot; the pushes of the present step are not in it, and will be sent again."""
+        return {
+            "version": self.version,
+            "present": sorted(self._present),
+            "gone": sorted(self.gone),
+            "absent": sorted(self.absent),
+            "participants": self.participants,
+            "passed": self.passed,
+            "num_ended": self.num_ended,
+            "sum": self.sum,
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on as a snapshot says."""
+        self.version, self._present, self.gone = int(saved["version"]), set(saved["present"]), set(saved["gone"])
+        self.absent, self.participants = set(saved["absent"]), list(saved["participants"])
+        self.passed, self.num_ended = list(saved.get("passed", ())), int(saved.get("num_ended", 0))
+        step, squared_norm = saved.get("sum", (-1, 0.0))
+        self.sum = int(step), float(squared_norm)

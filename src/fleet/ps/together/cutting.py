@@ -1,0 +1,176 @@
+"""A worker's side of a cut: one moment of all servers, while training goes on (docs/adr/0020-one-cut.md)."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from fleet.errors import CheckpointError, FleetError, MovedError
+from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
+from fleet.ps.proto import ps_pb2
+from fleet.ps.wire.calls import Call
+from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.worker.calling.client import GRACE_S, Client
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from fleet.ps.wire.messages import Tensors
+
+# How long pushes that some servers have may take to reach the others; servers wait a little longer.
+PUSHES_S = 25.0
+# How long the copy of a server may take.
+COPY_S = 600.0
+# How long another save is waited for that writes no file.
+IDLE_S = 60.0
+NUM_ATTEMPTS = 5
+_WAIT_S = 1.0
+_PAUSE_S = 0.1
+_DROP_S = 5.0
+
+Phase = ps_pb2.CutRequest.Phase
+
+_log = logging.getLogger(__name__)
+
+
+class CutLostError(CheckpointError):
+    """A server does not know of a cut, or not any more; another one may succeed."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What all servers hold of one moment; `Save` has them write it."""
+
+    name: int
+    dense: Sequence[Tensors] = ()
+    """The dense groups of each server, if they were asked for."""
+
+
+def cut(client: Client, *, want_dense: bool = False) -> Cut:
+    """Have all servers keep what they hold at one moment: each push is there on all of them, or on none."""
+    for attempt in range(1, NUM_ATTEMPTS + 1):
+        place = client.place
+        try:
+            return _Cutting(client, want_dense).make()
+        except MovedError:
+            client.follow(place)
+        except CutLostError as error:
+            if attempt == NUM_ATTEMPTS:
+                raise CheckpointError(f"there was no moment for a save, {NUM_ATTEMPTS} times: {error}") from None
+            _log.info("a save begins again: %s", error)
+    raise AssertionError
+
+
+class _Cutting:
+    """One attempt."""
+
+    def __init__(self, client: Client, want_dense: bool) -> None:
+        self._client = client
+        self._want_dense = want_dense
+        self._name = secrets.randbits(63) + 1
+
+    def make(self) -> Cut:
+        try:
+            held = self._hold_all()
+            return self._take([reduce(TakenPushes.joined, found) for found in zip(*held, strict=True)])
+        except BaseException:
+            self._drop()
+            raise
+
+    def _hold_all(self) -> list[list[TakenPushes]]:
+        """Of each server, what it has taken of each worker: more will not come in.
+
+        Server 0 comes first, so that of two who cut at once one has all servers. What keeps another server busy is
+        waited for with no door shut.
+        """
+        others = range(1, self._client.num_servers)
+        num_files, since = -1, time.monotonic()
+        with LongWait(f"worker {self._client.worker}") as wait:
+            while True:
+                replies = self._ask(Phase.HOLD, [0], wait_s=_WAIT_S)
+                if replies[0].is_done:
+                    replies += self._ask(Phase.HOLD, others)
+                busy = [(server, reply) for server, reply in enumerate(replies) if not reply.is_done]
+                if not busy:
+                    return [[_taken(one) for one in reply.taken] for reply in replies]
+                self._drop()
+                server, reply = busy[0]
+                text = f"another save on server {self._client.transports[server].endpoint}: {reply.busy}"
+                if reply.num_files != num_files:
+                    num_files, since = reply.num_files, time.monotonic()
+                elif time.monotonic() - since > IDLE_S:
+                    raise CheckpointError(f"waited {IDLE_S:g} s for {text}; is its disk in order?")
+                if wait.is_due:
+                    wait.tell(Awaited(text, is_limited=True))
+                time.sleep(_PAUSE_S)
+                self._name += 1  # the former was dropped
+
+    def _take(self, wanted: Sequence[TakenPushes]) -> Cut:
+        """Have all servers copy when they have what the cut holds."""
+        client, deadline = self._client, time.monotonic() + PUSHES_S
+        dense: list[Tensors] = [()] * client.num_servers
+        pending, missing, held_s, in_place = list(range(client.num_servers)), set[int](), 0.0, list[int]()
+        while pending:
+            if missing and time.monotonic() > deadline:
+                raise CheckpointError(
+                    f"waited {PUSHES_S:g} s for a push of {workers_text(sorted(missing))} that other servers have to "
+                    f"reach server {client.transports[pending[0]].endpoint}; is it gone? Training goes on: save again"
+                )
+            answers = self._answers(Phase.TAKE, pending, wanted=wanted, wait_s=_WAIT_S)
+            missing.clear()
+            for server, (reply, tensors) in zip(list(pending), answers, strict=True):
+                if reply.lost:
+                    raise CutLostError(f"server {client.transports[server].endpoint}: {reply.lost}")
+                missing.update(reply.missing)
+                if reply.is_done:
+                    pending.remove(server)
+                    dense[server], held_s = tensors, max(held_s, reply.held_s)
+                    in_place += [] if reply.is_copied else [server]
+        if in_place:
+            _log.warning("servers %s have no memory for a copy: pushes wait until all is written", in_place)
+        _log.info("a cut of %d servers: pushes waited for %.0f ms at most", client.num_servers, 1000 * held_s)
+        return Cut(self._name, dense)
+
+    def _drop(self) -> None:
+        """Let the servers go on at once; those that cannot be told do so by themselves."""
+        header = self._header(Phase.DROP)
+        calls = [
+            Call(transport, "Cut", header(server), (), _DROP_S, 0.0)
+            for server, transport in enumerate(self._client.transports)
+        ]
+        for call in calls:
+            with suppress(FleetError):
+                call.result()
+
+    def _ask(self, phase: Phase, servers: Sequence[int], wait_s: float = 0.0) -> list[ps_pb2.CutReply.Header]:
+        return [reply for reply, _ in self._answers(phase, servers, wait_s=wait_s)]
+
+    def _answers(
+        self, phase: Phase, servers: Sequence[int], *, wanted: Sequence[TakenPushes] = (), wait_s: float = 0.0
+    ) -> list[tuple[Any, Tensors]]:
+        return self._client.ask(
+            "Cut", self._header(phase, wanted, wait_s), timeout_s=wait_s + GRACE_S + COPY_S, servers=servers
+        )
+
+    def _header(self, phase: Phase, wanted: Sequence[TakenPushes] = (), wait_s: float = 0.0) -> Any:
+        def header(server: int) -> Message:
+            return ps_pb2.CutRequest.Header(
+                caller=self._client.caller(server),
+                cut=self._name,
+                phase=phase,
+                taken=[ps_pb2.Taken(incarnation=one.incarnation, upto=one.upto, later=one.later) for one in wanted],
+                timeout_ms=int(wait_s * 1000),
+                want_dense=self._want_dense and phase == Phase.TAKE,
+            )
+
+        return header
+
+
+def _taken(found: ps_pb2.Taken) -> TakenPushes:
+    return TakenPushes(found.incarnation, found.upto, frozenset(found.later))

@@ -1,0 +1,108 @@
+"""The seam between workers and servers: what a server does (`Handler`), and how a worker reaches one (`Transport`).
+
+Workers know transports only. `LocalTransport` calls a service in the same process, `grpc_client.GrpcTransport` one
+anywhere; training is the same program over both.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from fleet.ps.wire.messages import Tensor, Tensors
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from fleet.observe.waits.waiting import Awaited
+    from fleet.ps.proto import ps_pb2
+
+Answer: TypeAlias = "Future[tuple[Message, Tensors]]"
+
+
+class Handler(Protocol):
+    """What a server does, without any network.
+
+    A service may also have `finished`, a threading.Event that it sets when nobody needs it any more, and `close()`,
+    which is called when the server is asked to stop: calls that wait for something must then end soon, with an error.
+    """
+
+    def handle(self, method: str, header: Message, tensors: Tensors) -> tuple[Message, Tensors]:
+        """Answer one call of proto/ps.proto, for example `Pull`. Called from many threads at once; may block.
+
+        Tensors are read only, on both sides. A push may keep them until its step is complete, so the caller never
+        writes to them again.
+        An error that is meant for the caller is a FleetError.
+        """
+        ...
+
+
+class Transport(Protocol):
+    """One server, seen from a worker. Safe to use from many threads."""
+
+    endpoint: str
+
+    def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:
+        """Start a call. Its answer or its error, a FleetError, is in the future; this itself raises nothing."""
+        ...
+
+    def awaited(self, caller: ps_pb2.Caller) -> Awaited | None:  # noqa: ARG002
+        """What keeps a call of a worker from reaching the server, beside the server itself; None: nothing."""
+        return None
+
+    def close(self) -> None:
+        """End the calls that run, and free everything; calling it again changes nothing."""
+        ...
+
+
+class TakesAhead(ABC):
+    """A transport by which bytes of a push may be sent before the push is complete. Used by one thread at a time."""
+
+    @property
+    @abstractmethod
+    def takes_ahead(self) -> bool:
+        """Whether that is so now, and gains something."""
+
+    @abstractmethod
+    def send_ahead(self, pieces: Sequence[memoryview | bytes]) -> int:
+        """Send a copy of bytes that a tensor of the next push will hold; their number, or 0 if they are not sent."""
+
+    @abstractmethod
+    def claim(self, tensor: Tensor, begin: int, number: int) -> None:
+        """Tell that of this very tensor of the next push the bytes from `begin` on were sent ahead.
+
+        Those that were changed since are sent again.
+        """
+
+    @abstractmethod
+    def forget_ahead(self, number: int) -> None:
+        """What was sent ahead under this number will not be claimed."""
+
+    @abstractmethod
+    def settle_ahead(self) -> int:
+        """How many bytes of pushes since the last call of this had been sent ahead, and were not sent again."""
+
+
+class LocalTransport(Transport):
+    """A service in this process: the call runs inside `call`, without copies and without threads.
+
+    The time limit of a call has no effect here: nothing can end the service but itself.
+    """
+
+    def __init__(self, service: Handler, endpoint: str = "in this process") -> None:
+        self.endpoint = endpoint
+        self.service = service
+
+    def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:  # noqa: ARG002
+        answer: Answer = Future()
+        answer.set_running_or_notify_cancel()
+        try:
+            answer.set_result(self.service.handle(method, header, tensors))
+        except Exception as error:
+            answer.set_exception(error)
+        return answer
+
+    def close(self) -> None:
+        """Nothing to free: the service belongs to whoever made it."""

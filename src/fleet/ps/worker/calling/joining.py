@@ -1,0 +1,57 @@
+"""What a worker says when it joins servers, and whether those that it has joined belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
+from fleet.ps.proto import ps_pb2
+from fleet.ps.wire.calls import Call
+
+if TYPE_CHECKING:
+    from fleet.ps.worker.calling.place import Place
+
+
+class Joining(NamedTuple):
+    """What a worker says of itself."""
+
+    life: int
+    absent_after_s: float
+
+    def header(self, job: str, server: int, caller: ps_pb2.Caller, run: int = 0) -> ps_pb2.DeclareRequest.Header:
+        """To one server."""
+        return ps_pb2.DeclareRequest.Header(
+            caller=caller,
+            job=job,
+            server_index=server,
+            life=self.life,
+            run=run,
+            absent_after_ms=int(1000 * self.absent_after_s),
+        )
+
+    def join(self, place: Place, caller: ps_pb2.Caller) -> None:
+        """Tell servers who have the ledger of those before that this worker is here; it is no new life."""
+        text = place.job.to_json()
+        for server, transport in enumerate(place.transports):
+            header, limit_s = self.header(text, server, caller), start_timeout_s()
+            reply, _ = Call(transport, "Declare", header, (), limit_s, rpc_timeout_s(), moved=place.moved).result()
+            assert isinstance(reply, ps_pb2.DeclareReply.Header)
+            place.instances[server] = reply.instance
+
+
+def apart(replies: Sequence[ps_pb2.DeclareReply.Header], place: Place) -> str | None:
+    """Why the servers do not belong together; None if they do."""
+    versions = [reply.version for reply in replies]
+    folders = sorted({reply.model_dir for reply in replies})
+    if len(folders) > 1:
+        return f"the servers began with different checkpoints: {folders}; give all of them the same"
+    if place.job.mode == "sync" and len(set(versions)) > 1:
+        return f"the servers are at different steps: {sorted(set(versions))}; load one checkpoint"
+    if 0 in versions and any(versions):
+        empty = versions.index(0)
+        return (
+            f"server {empty} ({place.transports[empty].endpoint}) has nothing, while others have taken "
+            f"{max(versions)} pushes: it was started again and has lost its tables; load one checkpoint into all"
+        )
+    return None

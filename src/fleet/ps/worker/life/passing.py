@@ -1,0 +1,105 @@
+"""Workers of a synchronous job that run out of batches before the others do: they pass until nobody has one left.
+
+A step waits for a push of every worker. One that has no batch left takes part in it with a pass, which has no gradients
+and does not count in its mean. A step that has passes only changes nothing: everybody knows then that the epoch is
+over, and goes on. So it costs one empty step for an epoch, and nothing for a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from fleet.ps.worker.modes.sync import Sync
+    from fleet.ps.worker.worker import Worker
+
+TURN = "pass"
+"""As what the ends of epochs are counted."""
+
+
+class Trained(NamedTuple):
+    """How much a worker has trained so far."""
+
+    num_updates: int
+    num_lookups: int
+    """How often rows were looked up to be trained: also where gradients of several batches make one step."""
+
+
+class Passing:
+    """What one worker does when a loop over its data ends. Used from the thread that trains.
+
+    Whoever has trained in a loop passes at its end. One that read batches and trained on none does not, for the others
+    will not either: it has evaluated. One that had no batch at all cannot tell, and passes.
+    """
+
+    def __init__(self, worker: Worker, policy: Sync) -> None:
+        self.is_ahead = False
+        """Whether a batch is being read ahead of those that are trained on: then a loop ends later than its data."""
+        self._worker = worker
+        self._policy = policy
+        self._owed: Callable[[], None] | None = None
+
+    def trained(self) -> Trained:
+        """How much was trained so far, for the loop that begins now."""
+        return Trained(self._worker.num_updates, self._worker.num_trained)
+
+    def end_loop(self, before: Trained, *, is_sure: bool, then: Callable[[], None]) -> None:
+        """A loop has read its data to the end; `then` is called when it is over for all.
+
+        `before` is what was trained when it began. `is_sure`: others pass, or may, also if nothing was trained since.
+        """
+
+        def end() -> None:
+            if is_sure or self.trained() != before:
+                self._pass()
+            then()
+
+        if self.is_ahead:
+            self._owed = end
+        else:
+            end()
+
+    def others_pass(self) -> bool:
+        """Whether some worker had no batch left in this worker's last step: what all do together would wait for it.
+
+        The next life of a worker, which comes to that step again, is told the same.
+        """
+        self._policy.flush()
+        client, progress = self._worker.client, self._worker.progress
+        found = bool(client.passed) and client.worker not in client.passed
+        if progress is None:
+            return found
+        name = f"others pass/{self._worker.num_updates}/{progress.turns.num_taken(TURN)}"
+        if found and name not in progress.answers:
+            progress.answers.put(name, True)
+        return name in progress.answers
+
+    def settle(self) -> None:
+        """What was read ahead is trained on: end the loop, if its data has ended."""
+        owed, self._owed = self._owed, None
+        if owed is not None:
+            owed()
+
+    def forget(self) -> None:
+        """The loop was left early."""
+        self._owed = None
+
+    def _pass(self) -> None:
+        """Take part in the others' steps until one has passes only.
+
+        In a durable job ends are counted as everything is that workers do together: one that a former life of this
+        worker has been at is not waited for again.
+        """
+        worker, client = self._worker, self._worker.client
+        number = client.num_ended + 1 if worker.progress is None else worker.progress.turns.take(TURN)
+        num_passes = 0
+        while client.num_ended < number:
+            if worker.look_for_wishes is not None:
+                worker.look_for_wishes()
+            self._policy.pass_on(worker.num_updates)
+            worker.num_steps += 1
+            num_passes += 1
+        client.passed = ()
+        if num_passes > 1:  # the others have trained meanwhile
+            self._policy.refresh(is_exact=False)  # as the others have them

@@ -1,0 +1,333 @@
+"""Where the script of a worker is: stored with its pushes, and found again by its next life.
+
+A worker of a durable job may be killed at any moment and is started again alone: its script runs from the top, while
+the servers have its steps, and the other workers do not begin again. Three things must then go on where they were.
+
+All of it is of one moment: before the batch of the last step that servers know was handed out. In the next life the
+script makes that step again, and what servers have of it is not sent; so it does again what comes after the step.
+
+Data. Each reader has a place here, by the order in which readers are made. In the next life a loop over an epoch that
+was done yields nothing, and the loop of the present one begins with that batch. A script that asks where it is, and
+begins its loops there, gets no empty loops. Data that is the script's own has no place: there the moment is that of the
+first lookup for the step, and the script must ask how many steps lie behind it.
+
+Turns. What all workers do together, such as a barrier, is told apart by counting. A script that runs again leaves out
+what was inside the loops that are empty now, so counts are noted at the end of each epoch, and stored with each push.
+
+Parts. Whatever else is small and must go on, such as the state of a scheduler, is stored with each push as well.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from fleet.errors import CommunicationError, UsageError
+from fleet.observe.metrics.step_count import StepCount
+from fleet.ps.worker.life.answers import Answers
+
+
+class Reader(Protocol):
+    """What has a place: data that is read epoch by epoch."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its position, as JSON."""
+
+    def go_on_at(self, state: Mapping[str, Any]) -> None:
+        """Take up a position that a former life had."""
+
+
+class Turns:
+    """How often this worker has done each of the things that workers do together."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def take(self, name: str) -> int:
+        """The number of this turn, from 1."""
+        self._counts[name] = self._counts.get(name, 0) + 1
+        return self._counts[name]
+
+    def num_taken(self, name: str) -> int:
+        """How many turns there were."""
+        return self._counts.get(name, 0)
+
+    def state(self) -> dict[str, int]:
+        """The counts, to be stored."""
+        return dict(self._counts)
+
+    def go_to(self, state: Mapping[str, int]) -> None:
+        """Count on from there; no count goes back."""
+        for name, count in state.items():
+            self._counts[name] = max(self._counts.get(name, 0), int(count))
+
+
+@dataclass(eq=False)
+class Moment:
+    """Where a worker was when it was about to be given a batch."""
+
+    data: dict[str, Any]
+    turns: dict[str, int]
+    parts: dict[str, Any]
+    from_places: set[int] = field(default_factory=set)
+    """Which readers have given what is trained on since."""
+    is_used: bool = False
+    """Whether an optimizer has stepped since."""
+    number: int = 0
+    """Of all moments."""
+
+
+class Place:
+    """One reader's place in the script of a worker."""
+
+    def __init__(self, progress: Progress, reader: Reader, number: int) -> None:
+        self._progress = progress
+        self._reader = weakref.ref(reader)
+        self._last: dict[str, Any] = {}
+        self.number = number
+        self.moment: Moment | None = None
+        """Before the batch, or the first of several that make one step, that a loop has in hand."""
+
+    def state(self) -> dict[str, Any]:
+        """The reader's, or its last if it is gone."""
+        reader = self._reader()
+        if reader is not None:
+            self._last = reader.state_dict()
+        return self._last
+
+    def watched(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The same batches; before each it is noted where the worker is."""
+        try:
+            while True:
+                if not self._progress.is_ahead and (self.moment is None or self.moment.is_used):
+                    self.moment = self._progress.moment({self.number})
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    return
+                yield batch
+        finally:
+            self.moment = None
+
+    def is_over(self, epoch: int) -> bool:
+        """Asked when a loop begins: whether a former life has done this epoch."""
+        stored = self._progress.stored(self.number)
+        if stored is None:
+            return False
+        if epoch < int(stored["epoch"]) and not self._progress.is_asked:
+            self._progress.pass_epoch(self.number, epoch)
+            return True
+        self._progress.reach(self.number)
+        if epoch <= int(stored["epoch"]) and (reader := self._reader()) is not None:
+            reader.go_on_at(stored)
+        return False
+
+    def asked(self) -> None:
+        """The script wants to know where this reader is; if no loop has begun yet, it will begin there."""
+        stored = self._progress.stored(self.number)
+        if stored is not None and not self._progress.has_passed(self.number):
+            self._progress.is_asked = True
+            if (reader := self._reader()) is not None:
+                reader.go_on_at(stored)
+
+    def end_epoch(self, epoch: int) -> None:
+        """A loop has read an epoch to its end."""
+        self._progress.note_end(self.number, epoch)
+
+
+class Progress:
+    """Where one worker of a durable job is. Used from the thread that trains."""
+
+    def __init__(self, folder: Path) -> None:
+        self.turns = Turns()
+        self.answers = Answers(folder / "answers")
+        self.is_asked = False
+        """Whether the script has asked where its data is: then its loops begin there."""
+        self.is_counted = False
+        """Whether the script has asked how many steps lie behind it."""
+        self.is_ahead = False
+        """Whether batches are read ahead of those that are trained on; `hand_out` tells which those are."""
+        self.num_redone = 0
+        """How many of the updates that a former life has sent this one makes again, without sending them."""
+        self.num_steps = 0
+        """How many steps lay behind the former life when it began the last one that the servers know."""
+        self.has_resumed = False
+        """Whether a former life has pushed something."""
+        self.begin_again: Callable[[], None] = lambda: None
+        """Called when the script comes to the step that it makes again."""
+        self._places: list[Place] = []
+        self._trained: set[int] = set()
+        self._stored: dict[str, dict[str, Any]] = {}
+        self._stored_turns: dict[str, int] = {}
+        self._stored_parts: dict[str, Any] = {}
+        self._passed: set[int] = set()
+        self._parts: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
+        self._handed: Moment | None = None
+        self._own: Moment | None = None  # of a batch that is no reader's
+        self._present: Moment | None = None  # of the step that is being made
+        self._num_updates = 0  # in that step
+        self._num_moments = 0
+        self._has_caught_up = True
+
+    def add(self, reader: Reader) -> Place:
+        """Give a reader its place; all lives of a worker make their readers in the same order."""
+        place = Place(self, reader, len(self._places))
+        self._places.append(place)
+        return place
+
+    def add_part(self, name: str, state: Callable[[], Any], restore: Callable[[Any], None]) -> Any:
+        """Have something small stored with every push; returns what a former life stored, or None.
+
+        `restore` is called with that when the script has come to where the former life was.
+        """
+        self._parts[name] = state, restore
+        return None if self._has_caught_up else self._stored_parts.get(name)
+
+    @property
+    def is_in_loop(self) -> bool:
+        """Whether a batch of what is trained on is in hand: what is done now, the next life need not do again."""
+        return self._handed is not None or any(
+            place.moment is not None and place.number in self._trained for place in self._places
+        )
+
+    # What goes with a push.
+
+    def data(self) -> dict[str, Any]:
+        """Where each reader is."""
+        return {str(place.number): place.state() for place in self._places}
+
+    def moment(self, from_places: set[int], data: dict[str, Any] | None = None) -> Moment:
+        """Where this worker is, but for its data if it is told."""
+        parts = {name: state() for name, (state, _) in self._parts.items()}
+        self._num_moments += 1
+        data = self.data() if data is None else data
+        return Moment(data, self.turns.state(), parts, from_places, number=self._num_moments)
+
+    def hand_out(self, data: dict[str, Any] | None, from_places: set[int] | None = None) -> None:
+        """A batch that was read ahead is handed out: where data was before it was read. None: no more are."""
+        if data is None:
+            self._handed = None
+        elif self._handed is None or self._handed.is_used:
+            self._handed = self.moment(from_places or set(), data)
+        else:
+            self._handed.from_places |= from_places or set()
+
+    def begin_forward(self, count: StepCount) -> None:
+        """Rows are looked up to be trained: if the batch is no reader's, the moment is now."""
+        if count.is_in_loop or self._fresh() or (self._own is not None and not self._own.is_used):
+            return
+        self._go_on_alone()
+        self._own = self.moment(set())
+
+    def capture(self, num_steps: int, *, is_new: bool) -> bytes:
+        """Where this worker was when the present step began, behind `num_steps` others; `is_new`: it begins now."""
+        self._go_on_alone()
+        fresh = self._fresh()
+        if is_new or self._present is None:
+            own = self._own if self._own is not None and not self._own.is_used else None
+            self._present = min(fresh, key=lambda one: one.number) if fresh else own or self.moment(set())
+            self._num_updates = 0
+        for one in fresh:
+            one.is_used = True
+            self._trained |= one.from_places
+        if self._own is not None:
+            self._own.is_used = True
+        self._num_updates += 1
+        data = {name: state for name, state in self._present.data.items() if int(name) in self._trained}
+        stored = {
+            "data": data | self._stored,
+            "turns": self._present.turns,
+            "parts": self._present.parts,
+            "redone": self._num_updates,
+            "step": num_steps,
+        }
+        return json.dumps(stored, separators=(",", ":")).encode()
+
+    def _fresh(self) -> list[Moment]:
+        """The moments of batches in hand on which no optimizer has stepped yet.
+
+        Not those of a loop around the one that trains, or of an iterator that somebody has left half read.
+        """
+        if self._handed is not None:
+            return [] if self._handed.is_used else [self._handed]
+        return [place.moment for place in self._places if place.moment is not None and not place.moment.is_used]
+
+    # What a former life has left.
+
+    def check_run(self, run: int) -> None:
+        """UsageError if what a former life was told belongs to another run of the job than the servers' state."""
+        known = self.answers.get("run")
+        if known is None:
+            self.answers.put("run", run)
+        elif known != run:
+            raise UsageError(
+                f"{self.answers.path} is of another run of the job than the servers' state; delete the folder of that "
+                "run (--durable), or begin in another one"
+            )
+
+    def resume(self, position: bytes) -> None:
+        """Take up what came with the last push of a former life that was taken; empty if there was none."""
+        if not position:
+            return
+        try:
+            stored = json.loads(position)
+            self._stored, self._stored_turns = dict(stored["data"]), dict(stored["turns"])
+            self._stored_parts, self.num_redone = dict(stored["parts"]), int(stored["redone"])
+            self.num_steps = int(stored["step"])
+            self._trained = {int(name) for name in self._stored}
+        except (ValueError, KeyError, TypeError) as error:
+            raise CommunicationError(
+                f"server 0 has a position of this worker that cannot be read ({error!r}); start the job again"
+            ) from error
+        self.has_resumed, self._has_caught_up = True, False
+
+    def is_past(self, name: str, turn: int) -> bool:
+        """Whether a former life had taken this turn before the last step that servers have of it."""
+        return turn <= self._stored_turns.get(name, 0)
+
+    def stored(self, number: int) -> dict[str, Any] | None:
+        """The state of a reader that is still to be gone on at."""
+        return self._stored.get(str(number))
+
+    def has_passed(self, number: int) -> bool:
+        """Whether a loop over a reader was led past an epoch that was done."""
+        return number in self._passed
+
+    def pass_epoch(self, number: int, epoch: int) -> None:
+        """A loop yields nothing for an epoch that was done; turns are those of its end."""
+        self._passed.add(number)
+        self.turns.go_to(self.answers.get(f"end/{number}/{epoch}") or {})
+
+    def reach(self, number: int) -> None:
+        """A reader goes on where it was, and so do turns."""
+        del self._stored[str(number)]
+        self._catch_up()
+
+    def _go_on_alone(self) -> None:
+        """The script trains on data of its own, which it must have begun behind its former life's steps."""
+        if not (self._has_caught_up or self.is_asked or self.is_counted or self._passed):
+            raise UsageError(
+                f"this worker was started again: {self.num_steps} steps lie behind it, and its script begins to train "
+                "at step 0, without asking; loop over fleet.steps(...) or fleet.data, or begin at fleet.steps_done()"
+            )
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Go on from where a former life was with all but the data."""
+        if self._has_caught_up:
+            return
+        self._has_caught_up = True
+        self.turns.go_to(self._stored_turns)
+        for name, (_, restore) in self._parts.items():
+            if name in self._stored_parts:
+                restore(self._stored_parts[name])
+        self.begin_again()
+
+    def note_end(self, number: int, epoch: int) -> None:
+        """An epoch of a reader was read to its end."""
+        if number in self._trained:
+            self.answers.put(f"end/{number}/{epoch}", self.turns.state())

@@ -1,0 +1,184 @@
+"""The contract of a policy: how a mode pulls and pushes.
+
+A worker calls, in this order, for every batch:
+
+    pull(lookups)          ask for rows; where `pulls_ahead`, this may happen while the batch before is computed
+    finish(lookups)        wait for them
+    step(gradients, next)  gradients are there; on return the dense parameters are those of the next batch, and
+                           the pull of `next`, the lookups of a batch that is known already, may be under way
+
+and `flush()` when everything it sent must have arrived, `stop()` once at the end. All from one thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from fleet.errors import CommunicationError
+from fleet.ps.worker.asking.cache import Cache
+from fleet.ps.worker.asking.lookup import CPU
+from fleet.ps.worker.asking.meters import measured
+from fleet.ps.worker.calling.client import Client
+from fleet.ps.worker.calling.pending import PendingPull
+from fleet.ps.worker.sending.gradients import Gradients
+
+if TYPE_CHECKING:
+    from fleet.ps.wire.messages import Tensors
+    from fleet.ps.worker.asking.lookup import Lookup
+    from fleet.ps.worker.sending.flat import FlatParameters
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a policy works with."""
+
+    client: Client
+    flat: FlatParameters | None
+    """None: the servers hold no dense parameters."""
+    device: torch.device
+    version: int
+    """Of the servers when this worker began."""
+    k_steps: int = 0
+    max_merge: int = 1
+    queue_size: int = 2
+    wait_s: float = 0.01
+    independent_receive: bool = False
+    pushes_before_receive: int = 1
+    cache_rows: int = 0
+    """Of each table; 0: no cache. Only where `may_cache`."""
+    cache_staleness: int = 0
+
+
+class PushPolicy(ABC):
+    """How one worker keeps step with the servers."""
+
+    pulls_ahead = False
+    """Whether rows of the next batch may be asked for before the gradients of this one are out."""
+    trains_locally = False
+    """Whether the worker's own optimizer updates the dense parameters."""
+    may_cache = False
+    """Whether rows may come from a cache of the worker."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._client = setup.client
+        self._flat = setup.flat
+        self._pending: dict[int, PendingPull] = {}
+        self._cache = (
+            Cache(setup.client.job, setup.cache_rows, setup.cache_staleness, setup.device) if setup.cache_rows else None
+        )
+        self.expects_pull = False
+        """Whether each step is followed at once by a pull: `fleet.prefetch` is at work."""
+        self.version = setup.version
+        """Of the dense parameters that the model has."""
+
+    @property
+    def num_groups(self) -> int:
+        """How many groups of dense parameters the servers hold."""
+        return 0 if self._flat is None else len(self._client.job.dense.groups)
+
+    def pull(self, lookups: Sequence[Lookup]) -> None:
+        """Ask for the rows of some lookups, in one request to each server; not for those that a cache has."""
+        wanted = lookups if self._cache is None else self._cache.ask(lookups)
+        if wanted:
+            self._ask(wanted)
+
+    def _ask(self, lookups: Sequence[Lookup]) -> None:
+        self._note(self._client.pull(lookups), lookups)
+
+    def expect_no_pull(self) -> None:
+        """Note that `fleet.prefetch` has ended: no pull comes ahead of its batch any more."""
+        self.expects_pull = False
+
+    def is_pending(self, lookup: Lookup) -> bool:
+        """Whether the rows have been asked for."""
+        return id(lookup) in self._pending or (self._cache is not None and self._cache.knows(lookup))
+
+    def forget(self, lookup: Lookup) -> None:
+        """Drop lookups whose rows will not be used after all."""
+        if self._cache is not None:
+            self._pending.pop(id(self._cache.asked(lookup)), None)
+            self._cache.forget(lookup)
+        self._pending.pop(id(lookup), None)
+
+    def forget_rows(self, table: int) -> None:  # noqa: ARG002 - geo has copies of each table
+        """Drop what a cache has, for rows of a table have been replaced on the servers."""
+        if self._cache is not None:
+            self._cache.clear()
+
+    def finish(self, lookups: Sequence[Lookup], with_grad: bool) -> None:
+        """Wait until the rows of the lookups are there."""
+        for lookup in lookups:
+            asked = lookup if self._cache is None else self._cache.asked(lookup)
+            pending = self._pending.pop(id(asked), None)
+            if pending is not None and asked.rows is None:
+                pending.finish(self._setup.device if asked is lookup else CPU, with_grad and asked is lookup)
+            if self._cache is not None and self._cache.knows(lookup):
+                self._cache.finish(lookup, with_grad)
+
+    @abstractmethod
+    def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
+        """Send the gradients of a step, as the policy does."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Return when everything sent so far has been applied."""
+
+    def stop(self) -> None:
+        """Send what is left; on return the dense parameters are the servers'."""
+        self.flush()
+        self.refresh()
+
+    def close(self) -> None:
+        """Let go of what the policy holds, whatever happened before; what was not sent is lost."""
+        self._pending.clear()
+
+    def refresh(self, *, is_exact: bool = True) -> None:
+        """Read the dense parameters from the servers: in full, or in the format that they have after a step."""
+        if self._flat is not None:
+            version, dense = self._client.pull((), dense=True, is_exact=is_exact).finish(self._setup.device, False)
+            self.take_over(dense, version)
+
+    def take_over(self, dense: Sequence[Tensors], version: int) -> None:
+        """Go on with these dense parameters of the servers."""
+        self._load(dense, version)
+
+    def restart_at(self, version: int) -> None:  # noqa: ARG002 - sync mode needs it
+        """Start over: the servers were given another state, of this version."""
+        self._pending.clear()
+        if self._cache is not None:
+            self._cache.clear()
+        self.refresh()
+
+    def _warn_of_loss(self, num_steps: int) -> None:
+        if num_steps:
+            _log.warning(
+                "the gradients of %d steps of worker %d were not sent; call fleet.stop_worker() when training ends",
+                num_steps,
+                self._client.worker,
+            )
+
+    def _note(self, pending: PendingPull, lookups: Sequence[Lookup]) -> None:
+        for lookup in lookups:
+            self._pending[id(lookup)] = pending
+
+    def _load(self, dense: Sequence[Tensors], version: int) -> None:
+        """Write each server's dense parameters into the model."""
+        if self._flat is None:
+            return
+        with measured("dense"):
+            for server, tensors in enumerate(dense):
+                if len(tensors) != self.num_groups:
+                    raise CommunicationError(f"server {server} sent {len(tensors)} of {self.num_groups} dense groups")
+                for group, tensor in enumerate(tensors):
+                    self._flat.load_values(server, group, tensor)
+        self.version = version

@@ -1,0 +1,99 @@
+"""Synchronous: a step ends when every worker's gradients are in, and everybody goes on from the same parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fleet.ps.worker.calling.pending import Pending, PendingPull
+from fleet.ps.worker.calling.settle import must_settle, settle
+from fleet.ps.worker.modes.base import PushPolicy, Setup
+from fleet.ps.worker.sending.gradients import Gradients
+
+if TYPE_CHECKING:
+    from fleet.ps.worker.asking.lookup import Lookup
+
+
+class Sync(PushPolicy):
+    """Servers add gradients in the order of the workers and apply the mean once; N workers equal one with N batches."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._version = setup.version
+        """Steps done by all workers, which is the step that comes next."""
+        self._sent: Pending | None = None
+        """The last push, where its answer is not worth waiting for at once; the servers may not have it for good."""
+
+    def pull(self, lookups: Sequence[Lookup]) -> None:
+        self._settle()
+        self._note(self._client.pull(lookups, version=self._version), lookups)
+
+    def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
+        """Push; the servers answer when the step is complete, with what the next batch needs.
+
+        That is the dense parameters and, where they are known, the rows of the next batch: one request per server and
+        step. Without either there is no hurry; the next pull waits.
+        """
+        self._settle()
+        gradients.step = self._version
+        has_dense = self._flat is not None
+        if must_settle(self._client):
+            self._step_by_norm(gradients, following)
+            return
+        sent = self._client.push(gradients, want_dense=has_dense, lookups=following, is_awaited=True)
+        self._version += 1
+        if not has_dense and not following:
+            self._sent = sent
+            return
+        version, dense = PendingPull(sent.results, following).finish(self._setup.device, True)
+        if has_dense:
+            self._load(dense, version)
+
+    def _step_by_norm(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
+        """Push, see the step to its end, and ask for what the next batch needs."""
+        outcomes = settle(self._client, self._version, self._client.push(gradients))
+        self._client.note([(one, ()) for one in outcomes])
+        self._version += 1
+        has_dense = self._flat is not None
+        if has_dense or following:
+            pulled = self._client.pull(following, version=self._version, dense=has_dense)
+            version, dense = pulled.finish(self._setup.device, True)
+            self._load(dense, version)
+
+    def pass_on(self, steps: int) -> None:
+        """Take part in the step that comes next without gradients; returns when it is complete.
+
+        `steps` is how many steps of this worker there are. The dense parameters are not asked for: `refresh` gets them
+        when the worker goes on.
+        """
+        self._settle()
+        self._client.push(Gradients(self._version, steps=steps, is_pass=True), is_awaited=True).results()
+        self._version += 1
+
+    def refresh(self, *, is_exact: bool = True) -> None:
+        """Read the dense parameters of the step that comes next.
+
+        The one before may not be complete yet where a former life of this worker had pushed it.
+        """
+        if self._flat is not None:
+            pending = self._client.pull((), version=self._version, dense=True, is_exact=is_exact)
+            version, dense = pending.finish(self._setup.device, False)
+            self._load(dense, version)
+
+    def restart_at(self, version: int) -> None:
+        self._sent = None
+        self._version = version
+        super().restart_at(version)
+
+    def flush(self) -> None:
+        """Return when the other workers, too, have pushed the last step.
+
+        With dense parameters `step` has waited for that; without any it has not, and a checkpoint would lack it.
+        """
+        self._settle()
+
+    def _settle(self) -> None:
+        """Wait for the answer to the last push: its step is complete then, on all servers."""
+        sent, self._sent = self._sent, None
+        if sent is not None:
+            sent.results()

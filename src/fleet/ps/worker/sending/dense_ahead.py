@@ -1,0 +1,199 @@
+"""Dense gradients that leave for the servers while backward still runs, bucket by bucket.
+
+A bucket is a span of what a server gets of one dense group. When backward has left the last gradient of a bucket, a
+copy of it goes to the server's connection, and the push that follows says where it belongs. Whether that may be done
+is not decided here: what the push holds is compared with what was sent, byte for byte, and sent again where it differs
+(`csrc/plane/ahead.h`). So nothing depends on this but speed, whatever is done to gradients between backward and step.
+
+What is decided here is when a gradient is likely to be final. A parameter that gets several gradients before a step is
+waited for as often as in the step before. Where most of what was sent turns out to have been changed, as clipping does,
+nothing is sent for a while.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from fleet.ps.wire.transport import TakesAhead
+from fleet.ps.worker.asking.meters import count
+from fleet.ps.worker.sending.worth import Worth
+
+if TYPE_CHECKING:
+    from fleet.ps.wire.messages import Tensor
+    from fleet.ps.worker.calling.client import Client
+    from fleet.ps.worker.sending.flat import FlatParameters, Portion
+
+BUCKET_BYTES = 256 << 10
+"""A bucket has at least as many, but for the last one of a group: each costs a message."""
+MOST_BUCKETS = 128
+"""Of one group on one server: those of a large one are larger."""
+LEAST_BYTES = 64 << 10
+"""A server that gets less of a group gets it with the push."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Bucket:
+    """Some of what a server gets of a dense group."""
+
+    server: int
+    group: int
+    begin: int
+    """Its first byte in the tensor of the group."""
+    portions: list[Portion]
+    size: int
+    """In bytes."""
+    num_missing: int = 0
+    """Parameters that it waits for in this step."""
+    number: int = 0
+    """What the connection calls the copy that was sent; 0: none was."""
+    parameters: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.parameters = frozenset(portion.parameter for portion in self.portions)
+
+
+def buckets_of(flat: FlatParameters) -> list[Bucket]:
+    """Those of all servers and groups, each group from its end: backward begins with what the model uses last."""
+    found = []
+    for (server, group), portions in flat.portions().items():
+        end = sum(portion.size for portion in portions)
+        if end < LEAST_BYTES:
+            continue
+        least = max(BUCKET_BYTES, end // MOST_BUCKETS)
+        taken: list[Portion] = []
+        for position in reversed(range(len(portions))):
+            taken.insert(0, portions[position])
+            size = sum(portion.size for portion in taken)
+            if size >= least or position == 0:
+                found.append(Bucket(server, group, end - size, taken, size))
+                end, taken = end - size, []
+    return found
+
+
+class DenseAhead:
+    """One worker's. Used by the thread that trains, and by those of backward."""
+
+    def __init__(
+        self, flat: FlatParameters, buckets: Sequence[Bucket], client: Client, is_due: Callable[[], bool]
+    ) -> None:
+        """`is_due` says whether the step that comes will be pushed at all."""
+        self._flat = flat
+        self._client = client
+        self._is_due = is_due
+        self._buckets = buckets
+        self._of: defaultdict[int, list[Bucket]] = defaultdict(list)
+        for bucket in self._buckets:
+            for number in bucket.parameters:
+                self._of[number].append(bucket)
+        self._num_arrived = dict.fromkeys(self._of, 0)
+        self._expected = dict.fromkeys(self._of, 1)
+        """How many gradients a parameter gets in a step."""
+        self._begun: set[int] = set()
+        """Groups of which a gradient has come since their last step."""
+        self._sent_bytes: defaultdict[int, int] = defaultdict(int)
+        """Of each group, in this step."""
+        self._worth = Worth()
+        self._hooks = [
+            flat.parameter(number).register_post_accumulate_grad_hook(partial(self._arrived, number))
+            for number in self._of
+        ]
+        self._begin({bucket.group for bucket in buckets})
+
+    def claim(self, dense: Sequence[Sequence[Tensor]], groups: Sequence[int]) -> None:
+        """Tell the connections what they have of the tensors of the push that comes: for each server, one per group."""
+        for bucket in self._buckets:
+            if bucket.number and bucket.group in groups and (way := self._way(bucket.server)) is not None:
+                way.claim(dense[bucket.server][groups.index(bucket.group)], bucket.begin, bucket.number)
+
+    def end_step(self, groups: Collection[int]) -> None:
+        """The push of some groups was answered: learn from it, and begin anew."""
+        ways = {bucket.server: self._way(bucket.server) for bucket in self._buckets}
+        joined = sum(way.settle_ahead() for way in ways.values() if way is not None)
+        sent = sum(self._sent_bytes.pop(group, 0) for group in groups)
+        count("ahead.joined_bytes", joined)
+        if self._worth.note(sent, joined):
+            count("ahead.rests", 1)
+            _log.info(
+                "%d of %d bytes of dense gradients that left ahead of their step were changed before it, as clipping "
+                "does: they go along with the next %d steps",
+                sent - joined,
+                sent,
+                self._worth.resting,
+            )
+        for number in self._parameters_of(groups):
+            self._expected[number] = self._num_arrived[number]
+        self._begin(groups)
+
+    def restart(self, groups: Collection[int]) -> None:
+        """The gradients of some groups were set to zero: those that have come before do not count."""
+        if self._begun.intersection(groups):
+            self._begin(groups)
+
+    def close(self) -> None:
+        """Leave the parameters as they were; calling it again changes nothing."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+
+    def _parameters_of(self, groups: Collection[int]) -> set[int]:
+        return {number for bucket in self._buckets if bucket.group in groups for number in bucket.parameters}
+
+    def _begin(self, groups: Collection[int]) -> None:
+        """Nothing of some groups has come, and nothing is sent."""
+        self._begun.difference_update(groups)
+        for number in self._parameters_of(groups):
+            self._num_arrived[number] = 0
+        for bucket in self._buckets:
+            if bucket.group not in groups:
+                continue
+            if bucket.number and (way := self._way(bucket.server)) is not None:
+                way.forget_ahead(bucket.number)
+            bucket.number = 0
+            bucket.num_missing = sum(self._expected[number] > 0 for number in bucket.parameters)
+
+    def _way(self, server: int) -> TakesAhead | None:
+        """To a server of those that the worker began with; others get the buffers in other pieces."""
+        place = self._client.place
+        transport: object = place.transports[server] if place.is_declared else None
+        return transport if isinstance(transport, TakesAhead) else None
+
+    def _arrived(self, number: int, _: torch.Tensor) -> None:
+        """Backward has added to the gradient of a parameter."""
+        self._begun.add(self._of[number][0].group)
+        self._num_arrived[number] += 1
+        if self._num_arrived[number] != self._expected[number] or self._worth.resting:
+            return
+        for bucket in self._of[number]:
+            bucket.num_missing -= 1
+            if bucket.num_missing == 0:
+                self._send(bucket)
+
+    def _send(self, bucket: Bucket) -> None:
+        way = self._way(bucket.server)
+        if way is None or not way.takes_ahead or not self._is_due():
+            return
+        if bucket.number:  # of a step that did not come
+            way.forget_ahead(bucket.number)
+        pieces = [piece for portion in bucket.portions if (piece := self._flat.gradient_bytes(portion)) is not None]
+        bucket.number = way.send_ahead(pieces) if len(pieces) == len(bucket.portions) else 0
+        if bucket.number:
+            self._sent_bytes[bucket.group] += bucket.size
+            count("ahead.sent_bytes", bucket.size)
+
+
+def make_ahead(flat: FlatParameters | None, client: Client, is_due: Callable[[], bool]) -> DenseAhead | None:
+    """What sends a worker's gradients ahead, where that is built: from CPU memory, in float32, enough for a bucket."""
+    dense = client.job.dense
+    if flat is None or not flat.is_on_host or dense.gradient_format != "float32" or dense.topk is not None:
+        return None
+    buckets = buckets_of(flat)
+    return DenseAhead(flat, buckets, client, is_due) if buckets else None

@@ -1,0 +1,120 @@
+"""Tensors of a model that no push changes: frozen parameters, buffers, and all of it where nothing is trained.
+
+The workers compute with copies of their own. Servers keep the values that worker 0 began with, for workers that come
+later, and what it had at the last save, for checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fleet.checkpoint import DTYPES, Form
+from fleet.errors import CommunicationError, UsageError
+from fleet.ps.job.spec import KeptTensor
+from fleet.ps.wire.messages import MAX_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from fleet.ps.wire.messages import Tensor, Tensors
+
+
+@dataclass(frozen=True)
+class KeptTensors:
+    """The tensors as a worker has them, each with its declaration."""
+
+    declared: Sequence[tuple[KeptTensor, torch.Tensor]] = ()
+    """As they were then."""
+    model: nn.Module | None = None
+    """Which has them."""
+
+    def __bool__(self) -> bool:
+        return bool(self.declared)
+
+    @property
+    def tensors(self) -> list[tuple[KeptTensor, torch.Tensor]]:
+        """As they are: `self.steps = self.steps + 1` puts another tensor in the place of a buffer.
+
+        UsageError if that one has another form, unless the buffer is none of those that torch saves.
+        """
+        if self.model is None:
+            return list(self.declared)
+        every = (
+            *self.model.named_parameters(remove_duplicate=False),
+            *self.model.named_buffers(remove_duplicate=False),
+        )
+        present = dict(every)
+        return [(spec, self._present(spec, tensor, present.get(spec.name, tensor))) for spec, tensor in self.declared]
+
+    def _present(self, spec: KeptTensor, declared: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
+        if now.dtype == declared.dtype and now.shape == declared.shape:
+            return now
+        if spec.passing:
+            return declared
+        form = Form(str(now.dtype).removeprefix("torch."), tuple(now.shape))
+        raise UsageError(
+            f"{spec.name!r} is {form} now, and was {Form(spec.dtype, spec.shape)} in fleet.init_worker(), which told "
+            "the servers; give it its last form before that"
+        )
+
+    def values(self, server: int) -> list[Tensor]:
+        """The present values of those that a server keeps, as bytes."""
+        return [_bytes(tensor) for spec, tensor in self.tensors if spec.server == server]
+
+    @torch.no_grad()
+    def load(self, server: int, received: Tensors) -> None:
+        """Write what a server sent into the model."""
+        own = [(spec, tensor) for spec, tensor in self.tensors if spec.server == server]
+        if len(received) != len(own):
+            raise CommunicationError(f"server {server} sent {len(received)} of the {len(own)} tensors that it keeps")
+        for (spec, tensor), data in zip(own, received, strict=True):
+            raw = data.reshape(-1).view(np.uint8) if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+            if raw.nbytes != tensor.numel() * tensor.element_size():
+                raise CommunicationError(
+                    f"server {server} sent {raw.nbytes} bytes of {spec.name!r}, a {Form(spec.dtype, spec.shape)}"
+                )
+            if raw.nbytes:
+                flat = torch.from_numpy(raw.copy()).view(tensor.dtype)  # aligned, and writable as torch wants it
+                tensor.copy_(flat.view(tensor.shape))
+
+
+def keep(named: Iterable[tuple[str, torch.Tensor]], num_servers: int, model: nn.Module | None = None) -> KeptTensors:
+    """Declare tensors of a model: each goes to the server that has the least so far, in the order given."""
+    sizes = [0] * num_servers
+    kept = []
+    for name, tensor in named:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if dtype not in DTYPES or tensor.layout != torch.strided or tensor.is_quantized:
+            raise UsageError(f"{name!r} is a {dtype} tensor of layout {tensor.layout}, which no checkpoint can hold")
+        if tensor.device.type == "meta":
+            raise UsageError(f"{name!r} lies on the meta device and has no values; call model.to_empty() first")
+        server = sizes.index(min(sizes))
+        sizes[server] += tensor.numel() * tensor.element_size()
+        passing = int(model is not None and _is_passing(model, name))
+        kept.append((KeptTensor(name, dtype, tuple(tensor.shape), server, passing), tensor))
+    if (most := max(sizes)) > MAX_MESSAGE_BYTES // 2:
+        raise UsageError(
+            f"frozen parameters and buffers take {sum(sizes) >> 20} MiB, {most >> 20} of them on one server, which can "
+            f"take {MAX_MESSAGE_BYTES >> 21}; use more servers"
+        )
+    return KeptTensors(kept, model)
+
+
+def _is_passing(model: nn.Module, name: str) -> bool:
+    """Whether it is a buffer that torch does not save."""
+    owner, _, own = name.rpartition(".")
+    try:
+        return own in model.get_submodule(owner)._non_persistent_buffers_set
+    except AttributeError:  # a parameter that only an optimizer has, under a name we gave it
+        return False
+
+
+def _bytes(tensor: torch.Tensor) -> NDArray[Any]:
+    flat = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().view(-1)
+    array: NDArray[Any] = flat.view(torch.uint8).numpy()
+    return array

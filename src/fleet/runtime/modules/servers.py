@@ -1,0 +1,181 @@
+"""The servers of a job: how one serves, and how a worker reaches them; without any, one is in the worker's process."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fleet import env
+from fleet.errors import RoleError, UsageError
+from fleet.jobfiles.layouts import own_layout, own_layouts, server_folder
+from fleet.net import Endpoint
+from fleet.ps.job.native_threads import use_native_threads
+from fleet.ps.wire.transport import LocalTransport, Transport
+from fleet.ps.worker.life.progress import Progress
+from fleet.roles import Role
+
+if TYPE_CHECKING:
+    from fleet.ps.job.placement import Dispatch, Dispatcher
+    from fleet.ps.worker.worker import Worker
+    from fleet.roles import Identity
+    from fleet.strategy import DistributedStrategy
+
+_log = logging.getLogger(__name__)
+
+CLOSING_S = 30.0
+"""How long a server of another thread may take to end."""
+
+
+class ServerJob(Protocol):
+    """What `Fleet` asks of a job with servers: of modules (`ModuleJob`), or of programs (`ProgramJob`)."""
+
+    def init_worker(
+        self, servers: Servers, strategy: DistributedStrategy, dispatcher: Dispatcher | Dispatch | None
+    ) -> None:
+        """Join the servers, or see to it that this happens; NotReadyError if it is too early, or has happened."""
+
+    def stop_worker(self) -> None:
+        """Send what is queued and leave the servers; nothing happens where this worker has not joined, or has left."""
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether this worker has joined the servers, also if it has left them since."""
+
+    def worker(self, what: str) -> Worker:
+        """The worker that has joined the servers; NotReadyError, which names `what` needs it, if there is none."""
+
+    def save_persistables(self, *arguments: Any) -> Path | None:
+        """Write a checkpoint."""
+
+    def save_inference_model(self, *arguments: Any, **named: Any) -> Path | list[str]:
+        """Write values only."""
+
+    def let_go(self) -> None:
+        """Let the connections go without a word; what was not sent is lost."""
+
+    def read_trainer_variables(self, dirname: str | PathLike[str]) -> Callable[[], None]:
+        """What a checkpoint has that is not on servers, read and checked; a call of the result takes it over."""
+
+
+def server_device() -> str:
+    """Where a server of this process keeps dense parameters: what fleetrun said."""
+    return "cuda" if env.FLEET_DEVICE.get() == "CUDA" else "cpu"
+
+
+def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None) -> Sequence[Transport]:
+    """One for each server, over which nothing is sent yet; without servers, one in this process.
+
+    That begins with the checkpoint `model_dir`, if there is one.
+    """
+    use_native_threads()
+    if endpoints:
+        from fleet.ps.wire.grpc_client import GrpcTransport
+        from fleet.ps.wire.plane_client import PlaneTransport
+        from fleet.ps.wire.trust.own_token import token_for
+        from fleet.ps.wire.trust.plane_tls import PlaneTls
+        from fleet.ps.wire.trust.tls import Tls
+
+        tls = Tls.from_environment()
+        plane_tls = None if tls is None else PlaneTls(tls)
+        tokens = [token_for(Endpoint.parse(endpoint)) for endpoint in endpoints]
+        made = [
+            PlaneTransport(GrpcTransport(endpoint, token, tls), token, plane_tls)
+            for endpoint, token in zip(endpoints, tokens, strict=True)
+        ]
+        if env.FLEET_CHAOS.text() is None:
+            return made
+        from fleet.ps.wire.faults import with_faults
+
+        return with_faults(made)
+    if num_workers > 1:
+        raise UsageError(
+            f"this job has {num_workers} workers and no servers, so each would train parameters of its own; start it "
+            "with servers: fleetrun --server_num 2 --worker_num 2 train.py"
+        )
+    from fleet.ps.server.figures import watch
+    from fleet.ps.server.service import Service
+
+    service = Service(model_dir=model_dir)
+    watch(service)
+    return [LocalTransport(service)]
+
+
+class Servers:
+    """The servers as one process of the job sees them."""
+
+    def __init__(self, who: Identity) -> None:
+        self.who = who
+        self.layout = own_layout()
+        """Which servers these are: their number may change, see fleet.jobfiles.layouts."""
+        self.refresh()
+        self.model_dir: str | None = None
+        """The checkpoint that a server of this process begins with."""
+        self._closed = threading.Event()
+        self._ended: threading.Event | None = None
+        self.progress: Progress | None = None
+        """Where this worker is, for its next life; None if it will have none."""
+        folder = env.FLEET_DURABLE.get()
+        if folder is not None and who.role is Role.WORKER and who.server_endpoints:
+            self.progress = Progress(Path(folder) / f"worker-{who.index}")
+
+    def begin_with(self, model_dir: str | PathLike[str] | None) -> None:
+        """Choose the checkpoint; on a server, or where the server will be in this process."""
+        if self.who.server_endpoints:
+            self._require_server("fleet.init_server()")
+        self.model_dir = None if model_dir is None else str(model_dir)
+
+    def run(self) -> None:
+        """Serve until every worker has left."""
+        self._require_server("fleet.run_server()")
+        self._ended = threading.Event()
+        try:
+            self._serve()
+        finally:
+            self._ended.set()
+
+    def _serve(self) -> None:
+        from fleet.ps.server.process import make_service, serve
+        from fleet.ps.wire.trust.own_token import token_for
+
+        name = server_folder(self.who.index, own_layout())
+        service = make_service(name, device=server_device(), model_dir=self.model_dir)
+        endpoint = self.who.server_endpoints[self.who.index]
+        serve(service, endpoint, token_for(endpoint), is_held=self.who.holds_port, closed=self._closed)
+
+    def close(self) -> None:
+        """Stop the server that another thread of this process runs, or is about to, and wait until its port is free."""
+        self._closed.set()
+        if self._ended is not None and not self._ended.wait(CLOSING_S):
+            _log.warning("%s does not end; its port stays taken until this process does", self.who.name)
+
+    def connect(self) -> Sequence[Transport]:
+        """One transport per server. Nothing is sent yet."""
+        return transports([str(one) for one in self.who.server_endpoints], self.who.num_workers, self.model_dir)
+
+    def connect_anew(self) -> Sequence[Transport]:
+        """The same, to the servers that there are now."""
+        self.refresh()
+        return self.connect()
+
+    def refresh(self) -> None:
+        """See whether a worker was started with servers that are not those of today."""
+        layouts = own_layouts()
+        if layouts is None or self.who.role is not Role.WORKER or not self.who.server_endpoints:
+            return
+        if (present := layouts.later(self.layout)) is not None:
+            endpoints = tuple(Endpoint.parse(one) for one in present.endpoints)
+            self.who, self.layout = replace(self.who, server_endpoints=endpoints), present.number
+
+    @staticmethod
+    def reach(endpoints: Sequence[str]) -> Sequence[Transport]:
+        """One transport per server of another layout."""
+        return transports(endpoints, 1, None)
+
+    def _require_server(self, call: str) -> None:
+        if self.who.role is not Role.SERVER:
+            raise RoleError(f"{self.who.name} is no server; call {call} where fleet.is_server()")

@@ -1,0 +1,68 @@
+"""The watch of a worker of a job with servers: where it is started and stopped."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import TYPE_CHECKING
+
+from fleet import env
+from fleet.net import Endpoint
+from fleet.observe.waits.limits import served_timeout_s
+from fleet.ps.job.patience import is_durable, rpc_timeout_s
+from fleet.ps.stall.remote_board import RemoteBoard
+from fleet.ps.stall.report import Limits
+from fleet.ps.stall.watch import ServedWatch
+from fleet.ps.wire.grpc_client import GrpcTransport
+from fleet.ps.wire.trust.own_token import token_for
+from fleet.ps.wire.trust.tls import Tls
+from fleet.roles import Role
+
+if TYPE_CHECKING:
+    from fleet.ps.worker.worker import Worker
+    from fleet.runtime.modules.servers import Servers
+
+
+def watch_from_the_start(servers: Servers) -> None:
+    """Watch from `fleet.init()` on, in a process that fleetrun has started: its job is there, or on its way."""
+    if env.FLEET_JOB_ID.text() is not None:
+        watch(servers)
+
+
+def watch(servers: Servers) -> None:
+    """Watch this worker, if it has servers and is not watched yet.
+
+    A watch may end its process, so only the main thread starts one.
+    """
+    who = servers.who
+    is_main = threading.current_thread() is threading.main_thread()
+    if who.role is not Role.WORKER or not who.server_endpoints or not is_main or ServedWatch.running() is not None:
+        return
+
+    def first() -> GrpcTransport:
+        present = copy.copy(servers)  # what the main thread knows of its servers is its own affair
+        present.refresh()
+        return _reach(str(present.who.server_endpoints[0]))
+
+    timeout_s = served_timeout_s()
+    limits = Limits(timeout_s, max(timeout_s, rpc_timeout_s()) if is_durable() else 0.0)
+    board = RemoteBoard(first, who.index, who.num_workers)
+    ServedWatch(board, who.index, who.num_workers, limits, _reach).start()
+
+
+def joined(worker: Worker) -> None:
+    """A worker has joined its servers: the watch knows its steps from now on."""
+    if (running := ServedWatch.running()) is not None:
+        running.num_steps = lambda: worker.num_steps
+
+
+def stop() -> None:
+    """Watch no more: this worker has left the servers, or the script ends."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and (running := ServedWatch.running()) is not None:
+        running.stop()
+
+
+def _reach(endpoint: str) -> GrpcTransport:
+    """A connection of the watch's own."""
+    return GrpcTransport(endpoint, token_for(Endpoint.parse(endpoint)), Tls.from_environment())

@@ -1,0 +1,200 @@
+"""Checkpoints and inference copies of a whole job: each server writes its part, this worker says when all is there."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from fleet import _native, checkpoint
+from fleet.errors import UsageError
+from fleet.observe.metrics import events
+from fleet.observe.tracing.part import part
+from fleet.ps.job.spec import RuleSpec
+from fleet.ps.proto import ps_pb2
+from fleet.runtime.saved.once_for_all import once_for_all
+from fleet.runtime.saved.server_writes import SAVE_TIMEOUT_S, Written, write_one_moment
+
+if TYPE_CHECKING:
+    from fleet.collective.world.util import Util
+    from fleet.ps.worker.worker import Worker
+    from fleet.roles import Identity
+
+Folder = str | PathLike[str]
+
+_log = logging.getLogger(__name__)
+
+
+@part("checkpoint")
+def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[checkpoint.FileInfo]] | None = None) -> Path:
+    """Write a checkpoint: tables, rule state, counters, dense parameters, all of one moment. Servers write at once.
+
+    `beside` may write files of its own into the folder that it is given, and tells which.
+    """
+    worker.policy.flush()
+    warn_of_lost_state(worker, folder)
+    worker.send_kept()
+    with checkpoint.saving(folder) as writing:
+        written = write_one_moment(worker.client, writing, values_only=False)
+        manifest = checkpoint.Manifest(
+            written.version,
+            worker.client.num_servers,
+            written.read(checkpoint.pieces_from_text),
+            job=json.loads(worker.client.place.job.to_json()),
+            others=() if beside is None else tuple(beside(writing)),
+            steps=written.steps,
+            versions=written.versions,
+        )
+        made = checkpoint.commit(writing, folder, manifest)
+    events.note("checkpoint", f"version {written.version}, in {folder}")
+    return made
+
+
+def warn_of_lost_state(worker: Worker, folder: Folder) -> None:
+    """Log what a checkpoint of a job in geo mode does not have."""
+    if worker.policy.trains_locally and any(_has_state(spec.rule) for spec in worker.client.job.tables):
+        _log.warning(
+            "geo mode: each worker keeps the optimizer state of its rows; it is not in %s, and begins anew when that "
+            "is loaded",
+            folder,
+        )
+
+
+def _has_state(rule: RuleSpec) -> bool:
+    return _native.Rule(rule.name, dict(rule.args)).state_width(1) > 0
+
+
+def export(worker: Worker, folder: Folder) -> Path:
+    """Write an inference copy: values only, as numpy files; rows and dense parameters are of one moment."""
+    worker.policy.flush()
+    with checkpoint.saving(folder, checkpoint.InferenceIndex) as writing:
+        written = write_one_moment(worker.client, writing, values_only=True)
+        index = checkpoint.InferenceIndex(
+            written.version,
+            worker.client.num_servers,
+            written.read(checkpoint.parts_from_text),
+            tuple(checkpoint.export_dense(writing, _dense_values(worker, written))),
+            steps=written.steps,
+            versions=written.versions,
+        )
+        return checkpoint.commit(writing, folder, index)
+
+
+def load(worker: Worker, folder: Folder) -> int:
+    """Replace everything on the servers by a checkpoint; the number of rows loaded.
+
+    Each server reads and compares what it would load before one of them changes anything.
+    """
+    path = checkpoint.find(folder)
+    worker.policy.flush()
+    name = secrets.randbits(63) + 1
+
+    def ask(*, check_only: bool) -> list[tuple[Any, Any]]:
+        return worker.client.ask(
+            "Load",
+            lambda server: ps_pb2.LoadRequest.Header(
+                caller=worker.client.caller(server), folder=str(path.absolute()), check_only=check_only, load=name
+            ),
+            timeout_s=SAVE_TIMEOUT_S,
+        )
+
+    ask(check_only=True)
+    replies = ask(check_only=False)
+    worker.restart_at(replies[0][0].version)
+    return sum(reply.rows for reply, _ in replies)
+
+
+def load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> int:
+    """`load`, called by every worker: worker 0 lets the servers load, the others take over what was loaded."""
+    return once_for_all(
+        worker,
+        "load_model",
+        who,
+        util,
+        lambda: load(worker, folder),
+        lambda: worker.restart_at(version_of(worker)),
+    )
+
+
+def shrink(
+    worker: Worker,
+    table: str | None,
+    *,
+    unseen_steps: int = 0,
+    unseen_s: float = 0.0,
+    score_below: float | None = None,
+    decay: float = 0.0,
+    keys_to: Folder | None = None,
+) -> int:
+    """Delete rows that nobody needs any more; returns how many."""
+    if unseen_s and unseen_steps:
+        both = f"got {unseen_steps} and {unseen_s}"
+        raise UsageError(f"fleet.shrink: unseen_steps and unseen_s are two ages; give one, {both}")
+    if not 0 <= unseen_s < float("inf"):
+        raise UsageError(f"fleet.shrink: unseen_s must be a number of seconds >= 0, got {unseen_s!r}")
+    progress = worker.progress
+    turn = 0 if progress is None else progress.turns.take("shrink")
+    if progress is not None and (f"shrink/{turn}" in progress.answers or progress.is_past("shrink", turn)):
+        return int(progress.answers.get(f"shrink/{turn}") or 0)
+    replies = worker.client.ask(
+        "Shrink",
+        lambda server: ps_pb2.ShrinkRequest.Header(
+            caller=worker.client.caller(server),
+            table=table or "",
+            unseen_steps=unseen_steps,
+            unseen_s=unseen_s,
+            keys_to="" if keys_to is None else str(Path(keys_to).absolute()),
+            score_below=score_below or 0.0,
+            use_score=score_below is not None,
+            decay=decay,
+        ),
+        timeout_s=SAVE_TIMEOUT_S,
+        is_repeatable=decay == 0,
+    )
+    deleted: int = sum(reply.deleted for reply, _ in replies)
+    if progress is not None:
+        progress.answers.put(f"shrink/{turn}", deleted)
+    return deleted
+
+
+def stats(worker: Worker) -> list[dict[str, Any]]:
+    """What each server holds and has done."""
+    replies = worker.client.ask("Stats", lambda server: ps_pb2.StatsRequest.Header(caller=worker.client.caller(server)))
+    return [json.loads(reply.stats) for reply, _ in replies]
+
+
+def version_of(worker: Worker) -> int:
+    """How many steps (sync) or pushes (otherwise) the servers have applied."""
+    return max(int(each["version"]) for each in stats(worker))
+
+
+def _dense_values(worker: Worker, written: Written) -> dict[str, Any]:
+    """Every tensor of the model that is no row, under each of its names."""
+    if written.cut is None:
+        worker.policy.refresh()
+    else:
+        answers = worker.client.place.answers(
+            [(_Version(written.version), one) for one in written.cut.dense], (), dense=True
+        )
+        worker.policy.take_over([tensors for _, tensors in answers], written.version)
+    values = {} if worker.flat is None else dict(worker.flat.parameters())
+    values |= {spec.name: tensor for spec, tensor in worker.kept.tensors}
+    values |= worker.other_names
+    return {name: _array(tensor) for name, tensor in values.items()}
+
+
+class _Version(NamedTuple):
+    version: int
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    """What numpy cannot hold, such as bfloat16, as float32."""
+    host = tensor.detach().cpu()
+    is_known = host.dtype in (torch.float16, torch.float32, torch.float64) or not host.is_floating_point()
+    return (host if is_known else host.float()).numpy()

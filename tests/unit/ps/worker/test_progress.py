@@ -1,0 +1,149 @@
+"""What a worker keeps for its next life: the file of what it was told, turns, and places in the data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.errors import CommunicationError, UsageError
+from fleet.observe.metrics.step_count import StepCount
+from fleet.ps.worker.life.answers import Answers
+from fleet.ps.worker.life.progress import Progress
+
+
+class Batches:
+    """Three batches an epoch."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.epoch = self.count = 0
+        self.place = progress.add(self)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "count": self.count}
+
+    def go_on_at(self, state: Mapping[str, Any]) -> None:
+        self.epoch, self.count = state["epoch"], state["count"]
+
+    def _rest(self) -> Any:
+        while self.count < 3:
+            self.count += 1
+            yield self.epoch, self.count
+
+    def __iter__(self) -> Any:
+        if not self.place.is_over(self.epoch):
+            yield from self.place.watched(self._rest())
+            self.place.end_epoch(self.epoch)
+        self.epoch, self.count = self.epoch + 1, 0
+
+
+@pytest.mark.parametrize("left", [b"1234", b"00000000 [", b'deadbeef ["third", 3]\n'])
+def test_what_was_told_is_there_in_the_next_life_without_a_torn_end(tmp_path: Path, left: bytes) -> None:
+    path = tmp_path / "worker-0" / "answers"
+    first = Answers(path)
+    first.put("one", ["a", "\xff"])
+    first.put("two", 2)
+    first.close()
+    with path.open("ab") as file:
+        file.write(left)
+    second = Answers(path)
+    assert (second.get("one"), second.get("two"), "third" in second) == (["a", "\xff"], 2, False)
+    second.put("third", 3)
+    second.close()
+    third = Answers(path)
+    assert third.get("third") == 3
+    third.remove()
+    assert not path.exists()
+
+
+def test_a_script_goes_on_with_the_batch_of_its_last_push(tmp_path: Path) -> None:
+    former = Progress(tmp_path)
+    position = b""
+    for _ in range(2):
+        for batch in Batches(former) if former.turns.take("loop") == 1 else ():
+            position = former.capture(batch[1] - 1, is_new=True)
+            if batch == (0, 2):
+                break
+    former.answers.close()
+    present = Progress(tmp_path)
+    present.resume(position)
+    data = Batches(present)
+    assert (present.num_redone, present.num_steps) == (1, 1)
+    assert list(data) == [(0, 2), (0, 3)]
+    assert list(data) == [(1, 1), (1, 2), (1, 3)]
+    present.answers.close()
+
+
+def test_epochs_that_are_done_are_passed_over_unless_the_script_asks(tmp_path: Path) -> None:
+    stored = {"data": {"0": {"epoch": 2, "count": 1}}, "turns": {"util": 5}, "parts": {}, "redone": 1, "step": 7}
+    for asks, expected in ((False, [[], [], [(2, 2), (2, 3)]]), (True, [[(2, 2), (2, 3)]])):
+        progress = Progress(tmp_path)
+        progress.resume(json.dumps(stored).encode())
+        data = Batches(progress)
+        if asks:
+            data.place.asked()
+            assert data.epoch == 2
+        assert [list(data) for _ in expected] == expected
+        assert progress.turns.take("util") == 6
+        progress.answers.remove()
+
+
+def test_what_is_of_another_run_is_refused(tmp_path: Path) -> None:
+    former = Progress(tmp_path)
+    former.check_run(7)
+    former.answers.close()
+    present = Progress(tmp_path)
+    present.check_run(7)
+    with pytest.raises(UsageError, match="answers is of another run of the job than the servers' state"):
+        present.check_run(8)
+    with pytest.raises(CommunicationError, match="a position of this worker that cannot be read"):
+        present.resume(b"{}")
+    present.answers.close()
+
+
+def test_a_step_of_two_optimizers_is_made_again_from_its_first_batch(tmp_path: Path) -> None:
+    former = Progress(tmp_path)
+    real, fake = Batches(former), Batches(former)
+    fakes = iter(fake)
+    for step, _ in enumerate(real):
+        former.capture(step, is_new=True)
+        next(fakes)
+        position = former.capture(step, is_new=False)
+        if step == 1:
+            break
+    former.answers.close()
+    present = Progress(tmp_path)
+    present.resume(position)
+    assert (present.num_redone, present.num_steps) == (2, 1)
+    real, fake = Batches(present), Batches(present)
+    assert next(iter(real)) == (0, 2)
+    assert next(iter(fake)) == (0, 2)
+    present.answers.close()
+
+
+def test_steps_on_data_of_the_scripts_own_are_of_the_moment_of_their_first_lookup(tmp_path: Path) -> None:
+    class Count:
+        value = 0
+
+    def life(count: Count) -> Progress:
+        progress = Progress(tmp_path)
+        progress.add_part("count", lambda: count.value, lambda value: setattr(count, "value", value))
+        return progress
+
+    former, steps, count, optimizer = life(had := Count()), StepCount(), Count(), object()
+    for step in range(3):
+        former.begin_forward(steps)
+        had.value += 10  # between the lookup and the step, as a mean of losses
+        position = former.capture(step, is_new=steps.enter(optimizer))
+    former.answers.close()
+    present = life(count)
+    present.resume(position)
+    with pytest.raises(UsageError, match="2 steps lie behind it, and its script begins to train at step 0"):
+        present.begin_forward(StepCount())
+    present.is_counted = True
+    present.begin_forward(StepCount())
+    assert (present.num_steps, present.num_redone, count.value) == (2, 1, 20)
+    present.answers.close()

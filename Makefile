@@ -76,7 +76,7 @@ demo-collective: ready  ## Train a small dense model on 2 CPU processes, by all-
 	$(BIN)/fleetrun --quiet --nproc_per_node 2 --device cpu --log_dir build/demo-log examples/quickstart/train.py
 
 demo-static: ready  ## Train a click model as a static program, with 2 servers and 2 workers
-	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/static_ctr.py
+	PYTHONPATH=compat/src $(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/static_ctr.py
 
 # MovieLens-100k lies in the wheel of RecBole, which is downloaded and not installed.
 MOVIELENS := build/data/ml-100k
@@ -91,7 +91,7 @@ $(MOVIELENS)/ml-100k.inter: requirements/data.txt | $(BIN)/python
 	@echo "MovieLens-100k is in $(MOVIELENS)"
 
 # In parts, the longest first, and one more of them at a time than there are cores: tests often wait.
-PARTS := multi e2e fault cpp unit parity others compat
+PARTS := multi e2e fault cpp programs unit parity others compat
 OTHERS := $(filter-out $(PARTS:%=tests/%) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 LOGS := build/test-logs
 # Tests write and sync many small files: into memory, where the system has some to spare for files.
@@ -108,7 +108,8 @@ test: setup  ## Run the tests; of long sweeps a sample
 	echo "$$(($$(date +%s) - begin)) s in all; $$(test $$status = 0 && echo passed || echo FAILED)"; exit $$status
 
 part-%: RUN = $(BIN)/python -m pytest -p no:cacheprovider $(SELECT) $(or $(FOLDERS),tests/$*)
-part-compat: FOLDERS := compat/tests
+part-compat: FOLDERS := compat/tests --ignore=compat/tests/static
+part-programs: FOLDERS := compat/tests/static
 part-others: FOLDERS := $(OTHERS)
 part-cpp: RUN = MAKEFLAGS= $(MAKE) --no-print-directory test-cpp
 part-%: FORCE
@@ -150,12 +151,12 @@ proto: setup  ## Make the Python messages from proto/ps.proto
 
 docs: setup  ## Rewrite the pages and stubs that are made from the code
 	$(BIN)/python -m fleet.strategy.reference > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
-	$(BIN)/python -m paddle._reference > docs/paddle_names.md.new && mv docs/paddle_names.md.new docs/paddle_names.md
 	$(BIN)/python tests/support/pages/error_page.py  # src/fleet/error_texts.py, from docs/errors.md
 	$(BIN)/python website/plots.py
+	$(BIN)/python website/figures.py
 	@write() { $(BIN)/python -W ignore -m $$2 > build/table.pyi && $(BIN)/ruff format -q build/table.pyi && \
 		mv build/table.pyi $$1/table.pyi; }; \
-	write src/fleet/static/layers fleet.static.layers.from_rows && \
+	write compat/src/fleet_programs/layers fleet_programs.layers.building.from_rows && \
 	write compat/src/fleet_paddle/imperative/functions "fleet_paddle.rows.stubs functions" && \
 	write compat/src/fleet_paddle/imperative/nn/functional "fleet_paddle.rows.stubs functional" && \
 	write compat/src/fleet_paddle/programs/layers "fleet_paddle.rows.stubs layers" && \
@@ -166,7 +167,7 @@ $(VENV)/.site: requirements/site.txt $(VENV)/.demo
 	@$(BIN)/python -m pip install --quiet -r requirements/site.txt
 	@touch $@
 
-MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=compat/src $(BIN)/mkdocs
 site: ready $(VENV)/.site  ## Build the documentation as a site in build/site; a dead link fails
 	@$(MKDOCS) build --strict --quiet
 	@echo "open build/site/index.html"
@@ -180,7 +181,7 @@ fuzz: setup  ## Nonsense for FUZZ_S seconds (60), then FUZZ_MESSAGES mutated mes
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_checkpoints.py
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_text.py
 
-chaos: setup  ## Kill, tear and lose in 180 seeded runs of a job; none may come out differently (30 minutes)
+chaos: setup  ## Kill, tear and lose in 220 seeded runs of jobs; none may come out differently (40 minutes)
 	PYTHONPATH=tests $(BIN)/python tests/chaos/sweep.py $(CHAOS)
 
 fuzz-journals: setup  ## Damage 1,000 journals, and recover a server from each
@@ -207,7 +208,7 @@ bench: setup  ## Measure, and write benchmarks/results
 # What runs in this process alone: of what a job's processes run, nothing would be counted.
 coverage: setup  ## Show which lines of src/fleet the tests in one process leave out
 	@mkdir -p build
-	$(BIN)/python -m coverage run -m pytest -p no:cacheprovider tests/unit tests/native tests/golden
+	$(BIN)/python -m coverage run -m pytest -p no:cacheprovider tests/unit tests/native
 	$(BIN)/python -m coverage report
 
 sanitize: setup  ## Run the C++ tests under ASan + UBSan, then TSan

@@ -23,9 +23,9 @@ from rich.progress import track
 from rich.table import Table
 from torch.nn import functional
 
+import fleet_programs as static
 import paddle
-from fleet import static
-from fleet.static import layers
+from fleet_programs import layers
 from paddle import fluid
 
 Call = Callable[[], object]

@@ -30,8 +30,8 @@ from torch import nn
 from torch.nn import functional
 from turns import scripts_option
 
-from fleet import static
-from fleet.static import layers
+import fleet_programs as static
+from fleet_programs import layers
 
 BATCH, WIDTH, HIDDEN, CLASSES, RATE = 128, 32, 128, 2, 0.01
 OURS = "fleet, exe.run"

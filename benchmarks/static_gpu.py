@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 from torch.profiler import ProfilerActivity, profile
 
-from fleet import static
+import fleet_programs as static
 from fleet.collective.tuning import put_channels_last
 
 ROOT = Path(__file__).parents[1]

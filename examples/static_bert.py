@@ -14,8 +14,8 @@ import numpy as np
 from static_resnet50 import RUNS, compiled
 
 import fleet
-from fleet import static
-from fleet.static import ParamAttr, Variable, layers
+import fleet_programs as static
+from fleet_programs import ParamAttr, Variable, layers
 
 HIDDEN_WORD = 0
 Feed = dict[str, np.ndarray]

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 import fleet
-from fleet import static
-from fleet.static import Variable, layers
+import fleet_programs as static
+from fleet_programs import Variable, layers
 
 USERS, ADS = 500, 2000
 FILES, RECORDS = 4, 5000  # the last file is for evaluation
@@ -44,9 +44,9 @@ def main(args: argparse.Namespace) -> None:
     fleet.distributed_optimizer(static.optimizer.Adagrad(0.1)).minimize(loss)
     if fleet.is_server():
         return fleet.run_server()
-    evaluation = fleet.main_program.clone(for_test=True)  # after minimize: it knows where the rows are
+    evaluation = static.main_program.clone(for_test=True)  # after minimize: it knows where the rows are
     executor = static.Executor(static.CPUPlace())
-    executor.run(fleet.startup_program)
+    executor.run(static.startup_program)
 
     *files, unseen = [str(args.data / f"part-{part}.txt") for part in range(FILES)]
     if fleet.is_first_worker():
@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> None:
         steps = fleet.util.all_reduce(-(-training.get_shuffle_data_size() // BATCH), "max")
         shown = fleet.progress(batches, f"epoch {epoch}", total=steps, enabled=fleet.is_first_worker())
         executor.train_from_dataset(
-            fleet.main_program, shown, fetch_list=[loss], fetch_info=[f"epoch {epoch} loss"], print_period=50
+            static.main_program, shown, fetch_list=[loss], fetch_info=[f"epoch {epoch} loss"], print_period=50
         )
     own = dataset(record, [unseen]).batches(fleet.worker_index(), fleet.worker_num())
     score = auc(executor, evaluation, probability, own)
@@ -72,9 +72,9 @@ def main(args: argparse.Namespace) -> None:
     fleet.stop_worker()
 
 
-def dataset(record: list[Variable], files: list[str]) -> fleet.data.InMemoryDataset:
+def dataset(record: list[Variable], files: list[str]) -> static.InMemoryDataset:
     """The records of some files, in memory."""
-    made = fleet.data.InMemoryDataset()
+    made = static.InMemoryDataset()
     made.init(batch_size=BATCH, use_var=record)
     made.set_filelist(files)
     made.load_into_memory()

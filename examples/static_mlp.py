@@ -12,8 +12,8 @@ import argparse
 import numpy as np
 
 import fleet
-from fleet import static
-from fleet.static import Variable, layers
+import fleet_programs as static
+from fleet_programs import Variable, layers
 
 WIDTH, HIDDEN = 32, 128
 MODES = ("sync", "async", "half_async", "geo", "collective")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import fleet
-from fleet import static
-from fleet.static import ParamAttr, Variable, layers
+import fleet_programs as static
+from fleet_programs import ParamAttr, Variable, layers
 
 RUNS = ("plain", "compiled", "graph")
 Feed = dict[str, np.ndarray]

@@ -3,21 +3,38 @@
 A page is written for a code host, where `../benchmarks/results/ctr.json` is a file of the repository. In the site a
 Markdown file outside docs/ is a page under `repository/`, a folder is a list of its files, and any other text file is
 shown as code. A README of a folder is a page beside that folder: mkdocs would make it the index of its section, which
-has no entry of its own in the navigation.
+has no entry of its own in the navigation. One page of docs/ is made for the site alone: the names of PaddlePaddle.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = "repository"
+NAMES = "docs/paddle_names.md"
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)#\s]*)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^ *(```|~~~)")
 LANGUAGES = {".py": "python", ".json": "json", ".proto": "protobuf", ".yml": "yaml", ".yaml": "yaml", ".sh": "bash"}
+
+
+@cache
+def names() -> str:
+    """The page of PaddlePaddle's names, from the tables of `compat/`, which need not be installed."""
+    command = [sys.executable, "-m", "paddle._reference"]
+    where = ROOT / "compat" / "src"
+    return subprocess.run(command, cwd=where, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def exists(path: str) -> bool:
+    """Whether a link may lead there: to a file or folder of the repository, or to the page that is made."""
+    return path == NAMES or (ROOT / path).exists()
 
 
 def is_elsewhere(target: str) -> bool:
@@ -80,7 +97,7 @@ def rewritten(text: str, path: str, page: str) -> str:
         if is_elsewhere(found[2]) or not found[2]:
             return found[0]
         wanted = resolve(path, found[2])
-        if not (ROOT / wanted).exists():
+        if not exists(wanted):
             return found[0]  # mkdocs says so
         where, anchor = place(wanted), found[3] or ""
         if wanted == "README.md" and anchor:  # its sections are pages of the site
@@ -95,8 +112,8 @@ def rewritten(text: str, path: str, page: str) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Everything outside docs/ that pages lead to, directly or not: its page in the site -> text."""
-    found: dict[str, str] = {}
+    """Everything that pages lead to, directly or not, and docs/ does not have: its page in the site -> text."""
+    found = {place(NAMES): names()}
     named = ["CHANGELOG.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md"]
     waiting = [*named, *(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").rglob("*.md"))]
     seen = set(waiting)
@@ -134,12 +151,9 @@ def shown(path: str, where: Path) -> str:
 
 
 def listing(path: str, files: list[str], page: str) -> str:
-    """A page that names the files of a folder: those of docs/ by their titles."""
+    """A page that names the files of a folder."""
     lines = [f"# {posixpath.basename(path)}", "", f"`{path}/`", ""]
     for file in files:
         relative = posixpath.relpath(place(file), posixpath.dirname(page) or ".")
-        name = posixpath.basename(file)
-        if file.startswith("docs/"):
-            name = (ROOT / file).read_text().partition("\n")[0].lstrip("# ")
-        lines.append(f"- [{name}]({relative})")
+        lines.append(f"- [{posixpath.basename(file)}]({relative})")
     return "\n".join(lines) + "\n"

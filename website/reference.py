@@ -15,9 +15,13 @@ from types import ModuleType
 from typing import Any, ForwardRef
 
 import fleet
+import fleet_programs
+from fleet_programs.jobs import current
 
 HEADING = re.compile(r"^(#{1,3}) (.+)$")
-MODULE = re.compile(r"fleet(\.\w+)*")
+MODULE = re.compile(r"fleet(_programs)?(\.\w+)*")
+LIVE = {"fleet": fleet._LIVE, "fleet_programs": fleet_programs._LIVE}
+"""Names whose value changes, or is not there before a job begins."""
 WIDTH = 88
 
 
@@ -26,10 +30,9 @@ def public_modules() -> dict[str, list[str]]:
     found = {"fleet": list(fleet.__all__)}
     for name in ("data", "nn", "models", "metrics", "optim", "rules", "initializers", "entries", "errors"):
         found[f"fleet.{name}"] = names_of(find(f"fleet.{name}"))
-    for name in ("static", "transpiler"):
-        found[f"fleet.{name}"] = names_of(find(f"fleet.{name}"))
-    for name in ("layers", "optimizer", "initializer", "regularizer", "clip", "io", "unique_name"):
-        found[f"fleet.static.{name}"] = names_of(find(f"fleet.static.{name}"))
+    found["fleet_programs"] = list(fleet_programs.__all__)
+    for name in ("layers", "optimizer", "initializer", "regularizer", "clip", "io", "unique_name", "transpiler"):
+        found[f"fleet_programs.{name}"] = names_of(find(f"fleet_programs.{name}"))
     found["fleet.checkpoint"] = ["Inference", "Unseen", "read_inference"]  # the rest is Fleet's own
     return found
 
@@ -49,9 +52,10 @@ def is_typing(value: object) -> bool:
 
 
 def find(path: str) -> Any:
-    """What a dotted path means; a part of `fleet` may be public under a shorter name than its module's."""
-    found: Any = fleet
-    for part in path.split(".")[1:]:
+    """What a dotted path means; a part of a package may be public under a shorter name than its module's."""
+    package, *parts = path.split(".")
+    found: Any = import_module(package)
+    for part in parts:
         try:
             found = getattr(found, part)
         except AttributeError:
@@ -123,8 +127,8 @@ def prose(text: str) -> list[str]:
 
 def value_of(module: str, name: str) -> tuple[Any, str | None]:
     """A public name's value and docstring; `fleet.util` and its like are read from their property."""
-    if module == "fleet" and name in fleet._LIVE:
-        return None, getattr(fleet.Fleet, name).__doc__
+    if name in LIVE.get(module, ()):
+        return None, (getattr(fleet.Fleet, name) if module == "fleet" else getattr(current, f"{name}_of")).__doc__
     value = getattr(find(module), name)
     if isinstance(value, ModuleType):
         return None, (value.__doc__ or "").strip().partition("\n\n")[0]
@@ -135,7 +139,8 @@ def value_of(module: str, name: str) -> tuple[Any, str | None]:
 
 def same(module: str, name: str, value: Any) -> bool:
     """Whether another name of the module means the same thing."""
-    return module != "fleet" and callable(value) and getattr(find(module), name, None) is value
+    is_asked = module != "fleet" and callable(value) and name not in LIVE.get(module, ())
+    return is_asked and getattr(find(module), name, None) is value
 
 
 def signature(name: str, value: Any) -> str:

@@ -11,8 +11,8 @@ import sys
 import numpy as np
 import torch
 
-from fleet import static
-from fleet.static import layers
+import fleet_programs as static
+from fleet_programs import layers
 
 NUM_LAYERS, CHANNELS, SIZE, BATCH = 20, 16, 64, 16
 

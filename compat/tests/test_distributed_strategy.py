@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import fleet.runtime.pairs  # noqa: F401 - imported in a job, torch.distributed.nn would keep that job's group
-from fleet import api, static
+import fleet_programs as static
+from fleet import api
 from fleet.errors import NotSupportedError, StrategyError, UnknownFieldError
 from fleet.strategy import DistributedStrategy as FleetStrategy
 from fleet_paddle.strategies.form import FORM

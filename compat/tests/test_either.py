@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import api, static
+import fleet_programs as static
+from fleet import api
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.roles import Role, UserDefinedRoleMaker
-from fleet.static import layers
 from fleet.strategy import Mode
 from fleet_paddle import dygraph, imperative, io, metrics, mode, older_fleet, optimizer
 from fleet_paddle.fluid import layers as fluid_layers
@@ -21,6 +21,7 @@ from fleet_paddle.imperative.nn import functional
 from fleet_paddle.programs import composed, inference_files
 from fleet_paddle.server_modes import StrategyFactory
 from fleet_paddle.strategy import CollectiveStrategy
+from fleet_programs import layers
 
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 LABELS = np.array([[0], [2], [5], [1]])

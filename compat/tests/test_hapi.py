@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from torch.utils.data import Dataset
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet_paddle.hapi.callbacks import Callback
 from fleet_paddle.hapi.spec import InputSpec

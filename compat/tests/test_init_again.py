@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch.distributed as dist
 
-from fleet import api, static
+import fleet_programs as static
+from fleet import api
 from fleet.errors import RoleError
 from fleet.net import Hold
 from fleet.roles import PaddleCloudRoleMaker, Role, UserDefinedRoleMaker

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
 from fleet_paddle import dygraph, imperative
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it

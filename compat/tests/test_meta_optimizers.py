@@ -11,7 +11,7 @@ import pytest
 
 import fleet.runtime.pairs  # noqa: F401 - imported in a job, torch.distributed.nn would keep that job's group
 from fleet.api import fleet as shared
-from fleet.static import Scope, unique_name
+from fleet_programs import Scope, unique_name
 
 paddle: Any = importlib.import_module("paddle")
 

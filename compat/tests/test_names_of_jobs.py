@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
-from fleet.runtime.programs import running
 from fleet.strategy import Mode
 from fleet_paddle import inference_job
 from fleet_paddle.communicator import AsyncMode, Communicator
 from fleet_paddle.runtime_config import ServerRuntimeConfig, TrainerRuntimeConfig
+from fleet_programs.jobs import running
+from fleet_programs.jobs.current import main_program_of, startup_program_of
 
 fluid: Any = import_module("paddle.fluid")
 fleet_1: Any = import_module("paddle.fluid.incubate.fleet.parameter_server")
@@ -47,7 +48,7 @@ class Job:
 
     def train(self, steps: int) -> list[float]:
         feed = {**FEED, "ids": np.array([[1], [3]])}
-        runs = (self.exe.run(self.fleet.main_program, feed, [self.loss]) for _ in range(steps))
+        runs = (self.exe.run(main_program_of(self.fleet), feed, [self.loss]) for _ in range(steps))
         return [float(loss[0]) for (loss,) in runs]
 
     def stop(self) -> None:
@@ -65,8 +66,8 @@ def alone() -> Iterator[None]:
 @pytest.mark.parametrize("mode", STRATEGIES)
 def test_a_communicator_runs_from_start_to_stop_in_every_mode(mode: Mode) -> None:
     job = Job(STRATEGIES[mode]())
-    job.exe.run(job.fleet.startup_program)
-    communicator = fluid.communicator.Communicator(job.fleet.main_program, mode)
+    job.exe.run(startup_program_of(job.fleet))
+    communicator = fluid.communicator.Communicator(main_program_of(job.fleet), mode)
     seen = [communicator.is_running()]
     communicator.start()
     seen.append(communicator.is_running())
@@ -80,7 +81,7 @@ def test_a_communicator_runs_from_start_to_stop_in_every_mode(mode: Mode) -> Non
 
 def test_a_communicator_refuses_what_its_program_does_not_say() -> None:
     job = Job(strategies.GeoStrategy(5))
-    program = job.fleet.main_program
+    program = main_program_of(job.fleet)
     Communicator(program, AsyncMode.GEO_SGD, {"push_vars": {}, "trainers": 1, "push_nums": 5})
     for given, message in (
         ({"mode": Mode.ASYNC}, "mode is <Mode.ASYNC: 'async'>, but the program was cut for <Mode.GEO"),
@@ -169,7 +170,7 @@ def test_rows_stay_on_servers_while_a_program_is_evaluated(
     kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = Job(strategies.SyncStrategy(), kind(0.1))
-    job.exe.run(job.fleet.startup_program)
+    job.exe.run(startup_program_of(job.fleet))
     job.train(3)
     job.fleet.save_persistables(job.exe, tmp_path / "saved")
     expected = job.train(1)

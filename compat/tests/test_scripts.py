@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.net import Hold
 from fleet_paddle.dataset import original_files
 from fleet_paddle.imperative import state

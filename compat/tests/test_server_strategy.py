@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import api, static
+import fleet_programs as static
+from fleet import api
 from fleet.errors import NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
 from fleet.roles import Role, UserDefinedRoleMaker
 from fleet.strategy import Mode
-from fleet.transpiler import DistributeTranspilerConfig
 from fleet_paddle import batch_reader, older_fleet
 from fleet_paddle.require import require_version
 from fleet_paddle.runtime_config import TrainerRuntimeConfig
 from fleet_paddle.server_modes import StrategyFactory
+from fleet_programs.transpiler import DistributeTranspilerConfig
 
 
 def test_parts_are_asked_for_and_given_back() -> None:

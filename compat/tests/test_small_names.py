@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
 from fleet_paddle.dataset.common import md5file
 

@@ -12,10 +12,6 @@ from types import ModuleType
 
 import pytest
 
-from fleet.static import layers
-from fleet.static.layers import from_rows as of_layers
-from fleet.static.ops import OWN
-from fleet.static.registry import definitions
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import functional
 from fleet_paddle.imperative.nn import table as classes
@@ -23,6 +19,10 @@ from fleet_paddle.imperative.tensor import Tensor
 from fleet_paddle.programs import layers as more
 from fleet_paddle.rows.listing import functions
 from fleet_paddle.rows.stubs import STUBS
+from fleet_programs import layers
+from fleet_programs.definition.registry import definitions
+from fleet_programs.layers.building import from_rows as of_layers
+from fleet_programs.operators import OWN
 
 
 @pytest.mark.parametrize(

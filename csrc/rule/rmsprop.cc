@@ -8,15 +8,16 @@ namespace fleet {
 
 namespace {
 
+// torch.optim.RMSprop, and decayed Adagrad, which is RMSprop by other names, without momentum and never centered.
 // State: the mean of squares, with momentum its buffer, and if centered the mean of gradients.
 class RmsProp final : public Rule {
  public:
-  explicit RmsProp(Arguments& args)
+  RmsProp(Arguments& args, double alpha, double eps, double momentum, bool centered)
       : lr_(args.number("lr", kNonNegative, 0.01)),
-        alpha_(args.number("alpha", kFraction, 0.99)),
-        eps_(static_cast<float>(args.number("eps", kNonNegative, 1e-8))),
-        momentum_(static_cast<float>(args.number("momentum", kNonNegative, 0))),
-        centered_(args.flag("centered")),
+        alpha_(alpha),
+        eps_(static_cast<float>(eps)),
+        momentum_(static_cast<float>(momentum)),
+        centered_(centered),
         gradient_(Gradient::read(args)) {}
 
   std::size_t state_width(std::size_t width) const override { return (1 + (momentum_ > 0) + centered_) * width; }
@@ -76,6 +77,17 @@ class RmsProp final : public Rule {
 
 }  // namespace
 
-std::unique_ptr<Rule> make_rmsprop(Arguments& args) { return std::make_unique<RmsProp>(args); }
+std::unique_ptr<Rule> make_rmsprop(Arguments& args) {
+  const double alpha = args.number("alpha", kFraction, 0.99);
+  const double eps = args.number("eps", kNonNegative, 1e-8);
+  const double momentum = args.number("momentum", kNonNegative, 0);
+  return std::make_unique<RmsProp>(args, alpha, eps, momentum, args.flag("centered"));
+}
+
+std::unique_ptr<Rule> make_decayed_adagrad(Arguments& args) {
+  const double decay = args.number("decay", kFraction, 0.95);
+  const double eps = args.number("eps", kNonNegative, 1e-6);
+  return std::make_unique<RmsProp>(args, decay, eps, 0.0, false);
+}
 
 }  // namespace fleet

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fleet.data import MultiSlotDataGenerator
+from fleet_programs import MultiSlotDataGenerator
 
 COUNTS, CATEGORIES = 13, 26
 

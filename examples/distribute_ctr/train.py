@@ -17,9 +17,9 @@ import torch
 from lines import CATEGORIES, COUNTS
 
 import fleet
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.static import Variable, layers
+from fleet_programs import Variable, layers
 
 PIPE = f"{sys.executable} {Path(__file__).with_name('lines.py')}"
 MOST_IDS = 10_000_000  # distinct ones; an id may be any int64
@@ -49,9 +49,9 @@ def main(args: argparse.Namespace) -> None:
     fleet.distributed_optimizer(static.optimizer.Adagrad(args.lr)).minimize(loss)
     if fleet.is_server():
         return fleet.run_server()
-    evaluation = fleet.main_program.clone(for_test=True)
+    evaluation = static.main_program.clone(for_test=True)
     executor = static.Executor(static.CPUPlace())
-    executor.run(fleet.startup_program)
+    executor.run(static.startup_program)
 
     folder = args.data or Path("build/distribute-ctr/data")
     ceiling = make(folder, args.samples) if args.data is None and fleet.is_first_worker() else None
@@ -63,7 +63,7 @@ def main(args: argparse.Namespace) -> None:
         batches = fleet.data.shard(training)  # all workers make the same number of steps
         shown = fleet.progress(batches, f"epoch {epoch}", enabled=fleet.is_first_worker())
         executor.train_from_dataset(
-            fleet.main_program, shown, fetch_list=[loss], fetch_info=[f"epoch {epoch} loss"], print_period=50
+            static.main_program, shown, fetch_list=[loss], fetch_info=[f"epoch {epoch} loss"], print_period=50
         )
         auc = measure(executor, evaluation, chances, unseen)
         if fleet.is_first_worker():
@@ -76,12 +76,12 @@ def main(args: argparse.Namespace) -> None:
     fleet.stop_worker()
 
 
-def dataset(record: list[Variable], folder: Path, batch_size: int) -> fleet.data.InMemoryDataset:
+def dataset(record: list[Variable], folder: Path, batch_size: int) -> static.InMemoryDataset:
     """This worker's share of a folder's files, in memory."""
     if not folder.is_dir():
         raise UsageError(f"--data: there is no folder {folder}; files to train on are in DIR/train, others in DIR/test")
     files = sorted(str(file) for file in folder.iterdir() if file.name[0] not in "._")
-    made = fleet.data.InMemoryDataset()
+    made = static.InMemoryDataset()
     made.init(batch_size=batch_size, use_var=record, pipe_command=PIPE)
     made.set_filelist(fleet.util.get_file_shard(files))
     made.load_into_memory()
@@ -89,7 +89,7 @@ def dataset(record: list[Variable], folder: Path, batch_size: int) -> fleet.data
 
 
 def measure(
-    executor: static.Executor, evaluation: static.Program, chances: Variable, unseen: fleet.data.InMemoryDataset
+    executor: static.Executor, evaluation: static.Program, chances: Variable, unseen: static.InMemoryDataset
 ) -> float:
     """The AUC over the records of all workers: counts are added, not areas."""
     metric = fleet.metrics.AUC()

@@ -11,15 +11,13 @@ by `fleet.init()`.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from fleet._lazy import lazily
 from fleet._version import __version__ as __version__
-from fleet.static.remote import provide
 
 if TYPE_CHECKING:
-    from fleet import checkpoint, data, metrics, models, nn, optim, static, transpiler
+    from fleet import checkpoint, data, metrics, models, nn, optim
     from fleet.api import (
         Fleet,
         barrier_worker,
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
         load_model,
         load_rows,
         local_rank,
-        main_program,
         node_num,
         prefetch,
         reshard,
@@ -53,7 +50,6 @@ if TYPE_CHECKING:
         server_stats,
         shrink,
         shutdown,
-        startup_program,
         steps_done,
         stop_worker,
         util,
@@ -76,7 +72,6 @@ if TYPE_CHECKING:
     from fleet.runtime.planning.call import plan
     from fleet.runtime.serving import load_inference_model
     from fleet.runtime.training.checkpoint import Checkpoint
-    from fleet.static.remote import Remote
     from fleet.strategy import DistributedStrategy
 
 _HOMES = {
@@ -112,7 +107,6 @@ _HOMES = {
     "load_model": "api",
     "load_rows": "api",
     "local_rank": "api",
-    "main_program": "api",
     "node_num": "api",
     "plan": "runtime.planning.call",
     "prefetch": "api",
@@ -128,7 +122,6 @@ _HOMES = {
     "reshard": "api",
     "shrink": "api",
     "shutdown": "api",
-    "startup_program": "api",
     "steps": "data.shards.steps",
     "steps_done": "api",
     "stop_worker": "api",
@@ -148,12 +141,10 @@ _MODULES = {
     "nn": "nn",
     "optim": "optim",
     "rules": "ps.job.rules",
-    "static": "static",
-    "transpiler": "transpiler",
 }
 """Parts of the package that are public under a shorter name."""
 
-_LIVE = {"device", "main_program", "startup_program", "util"}
+_LIVE = {"device", "util"}
 """Not functions but values that change with init() and shutdown()."""
 
 __all__ = [
@@ -193,7 +184,6 @@ __all__ = [
     "load_model",
     "load_rows",
     "local_rank",
-    "main_program",
     "metrics",
     "models",
     "nn",
@@ -214,12 +204,9 @@ __all__ = [
     "server_stats",
     "shrink",
     "shutdown",
-    "startup_program",
-    "static",
     "steps",
     "steps_done",
     "stop_worker",
-    "transpiler",
     "util",
     "worker_endpoints",
     "worker_index",
@@ -227,12 +214,3 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES, live=_LIVE)
-
-
-def _remote() -> Remote:
-    """What lets programs talk to servers and other trainers; named here, as this package lies above all others."""
-    found: Remote = import_module("fleet.runtime.programs.remote").programs
-    return found
-
-
-provide(_remote)

@@ -776,7 +776,7 @@ class PlaneServer:
 
     @property
     def port(self) -> int:
-        """Of TCP; 0: none."""
+        """The port of TCP; 0: none."""
     def run(self, thread: int) -> None:
         """What each of its threads does, until it is stopped."""
 

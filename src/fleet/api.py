@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast, overload
 
@@ -17,6 +16,7 @@ from fleet.observe.metrics.writer import begin as begin_figures
 from fleet.observe.traces.trace_files import begin as begin_trace
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.runtime.calls import ServerCalls
+from fleet.runtime.jobs import kind_of
 from fleet.runtime.threads import Threads
 from fleet.strategy import DistributedStrategy
 
@@ -30,21 +30,16 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fleet.collective.world.util import Util
+    from fleet.runtime.jobs import JobKind, Minimizing
     from fleet.runtime.modules.evaluate import MetricLike, Step
     from fleet.runtime.modules.module_job import ModuleJob
     from fleet.runtime.pairs import Pairs
     from fleet.runtime.planning.script import Watched
-    from fleet.runtime.programs.optimizer import ProgramOptimizer
-    from fleet.runtime.programs.strategy_options import Strategy as ProgramStrategy
-    from fleet.static.optimizer import Optimizer as StaticOptimizer
-    from fleet.static.program import Program
 
     Model = TypeVar("Model", bound=nn.Module)
 
     util: Util
     device: torch.device
-    main_program: Program
-    startup_program: Program
 
 
 class Fleet(ServerCalls):
@@ -126,7 +121,7 @@ class Fleet(ServerCalls):
 
     def _end(self) -> None:
         """Runs when the script ends. `shutdown` tells servers nothing, so workers take leave first."""
-        for job in (self._programs, self._modules):
+        for job in (self._registered, self._modules):
             if job is not None:
                 job.leave()
         self._end_life()
@@ -137,7 +132,7 @@ class Fleet(ServerCalls):
 
         A server that another thread of this process runs is stopped, and its port is free.
         """
-        for job in (self._programs, self._modules):
+        for job in (self._registered, self._modules):
             if job is not None:
                 job.let_go()
         self._watch_no_more()
@@ -145,6 +140,8 @@ class Fleet(ServerCalls):
             self._servers.close()
         if self._util is not None:
             self._util.close()
+        if self._pairs is not None:
+            self._pairs.strategy.close("")
         if self._is_collective:
             from fleet.collective.world.gloo_threads import let_gloo_rest
 
@@ -210,37 +207,37 @@ class Fleet(ServerCalls):
     ) -> torch.optim.Optimizer: ...
 
     @overload
-    def distributed_optimizer(
-        self, optimizer: StaticOptimizer, strategy: ProgramStrategy | None = None
-    ) -> ProgramOptimizer: ...
+    def distributed_optimizer(self, optimizer: Minimizing, strategy: Any = None) -> Any: ...
 
-    def distributed_optimizer(self, optimizer: Any, strategy: ProgramStrategy | None = None) -> Any:
+    def distributed_optimizer(self, optimizer: Any, strategy: Any = None) -> Any:
         """The optimizer to call `step()` on; it may be made before or after the distributed model.
-
-        One of `fleet.static.optimizer` comes back with a `minimize(loss)` that makes the program of the loss this
-        worker's part of the job.
 
         With servers it sends gradients there, where `optimizer`'s rule is applied: torch.optim's SGD, Adagrad, Adam,
         AdamW, Adamax and RMSprop work, with all their arguments. Learning-rate schedules may be made of either
         optimizer. A strategy given here replaces the one of `init`.
         """
-        if _is_of_programs(optimizer):
-            if self._watched() is not None:
-                raise NotSupportedError("fleetrun plan is for models of torch; a static program has no plan yet")
-            if isinstance(strategy, DistributedStrategy):
-                self._replace_strategy(strategy)
-            job = self._program_job()
-            chosen = (self._strategy or DistributedStrategy()) if strategy is None else strategy
-            made = job.distribute(optimizer, chosen)
-            self._programs = job
-            return made
+        if (kind := kind_of(optimizer)) is not None:
+            return self._distribute(kind, optimizer, strategy)
         if strategy is not None:
-            self._replace_strategy(cast("DistributedStrategy", strategy))
+            self._replace_strategy(strategy)
         owner = self._collective() if self._is_collective else self._module_job_beside_servers()
         trained = owner.add_optimizer(optimizer)
         if (watched := self._watched()) is not None:
             watched.see_optimizer(trained, self._strategy or DistributedStrategy(), self._modules)
         return trained
+
+    def _distribute(self, kind: JobKind, optimizer: object, strategy: Any) -> Any:
+        """What the job of a registered kind makes of an optimizer; that job is this process's if all went well."""
+        if self._watched() is not None:
+            raise NotSupportedError("fleetrun plan is for models of torch; there is no plan for another kind yet")
+        if isinstance(strategy, DistributedStrategy):
+            self._replace_strategy(strategy)
+        job = self._registered
+        if job is None:
+            job = kind.begin(self._server_side(), self._is_collective)
+        made = job.distribute(optimizer, (self._strategy or DistributedStrategy()) if strategy is None else strategy)
+        self._registered = job
+        return made
 
     def _watched(self) -> Watched | None:
         """What `fleetrun plan` lets this script run for; None everywhere else."""
@@ -284,16 +281,6 @@ class Fleet(ServerCalls):
             self._pairs = Pairs(self._identity(), strategy, self.device)
         return self._pairs
 
-    @property
-    def main_program(self) -> Program:
-        """The program to train, after `minimize` of a distributed optimizer."""
-        return self._program_job().main_program
-
-    @property
-    def startup_program(self) -> Program:
-        """The program to run first, after `minimize` of a distributed optimizer."""
-        return self._program_job().startup_program
-
     def join(self) -> AbstractContextManager[None]:
         """Inside, workers of a collective job may have different numbers of batches; see `fleet.data.shard`."""
         if self._is_collective and self.worker_num() > 1:
@@ -330,12 +317,6 @@ class Fleet(ServerCalls):
             self._modules.catch_up(others.barrier if others is not None else lambda: None)
         is_shown, is_collective = progress and self.is_first_worker(), self._is_collective
         return evaluate(model, loader, metrics, step, others, shows=is_shown, is_collective=is_collective)
-
-
-def _is_of_programs(optimizer: object) -> bool:
-    """Whether an optimizer is one of `fleet.static`, which is not imported to find out."""
-    module = sys.modules.get("fleet.static.optimizer.base")
-    return module is not None and isinstance(optimizer, module.Optimizer)
 
 
 fleet = Fleet()
@@ -378,11 +359,6 @@ prefetch = fleet.prefetch
 
 
 def __getattr__(name: str) -> object:
-    if name in (
-        "util",
-        "device",
-        "main_program",
-        "startup_program",
-    ):  # resolved when used: the first imports torch, the second exists only after init
+    if name in ("util", "device"):  # resolved when used: the first imports torch, the second exists only after init
         return getattr(fleet, name)
     raise AttributeError(f"module 'fleet.api' has no attribute {name!r}")

@@ -10,7 +10,7 @@ from typing import Any
 from fleet import env
 
 MOST_NATIVE_THREADS = 8
-"""Of one call of the C++ core by default: what it does is soon bound by memory."""
+"""The threads that one call of the C++ core uses by default: its work is soon bound by memory."""
 
 
 def num_cores(root: Path = Path("/")) -> int:

@@ -862,7 +862,7 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "cannot read …",
             "cannot look into …",
             "… could not be written, … times",
-            "…: worker 0 writes for all, and has not",
+            "…: worker 0 writes for all, and has not written …",
             "checkpoint step … was not written",
             "a save into … failed",
             "a checkpoint was loaded, but could not be kept",
@@ -978,4 +978,4 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
 )
-"""Of each entry the class in whose section it stands, its anchor, and the texts it is for."""
+"""For each entry: the class in whose section it stands, its anchor, and the texts it is for."""

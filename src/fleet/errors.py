@@ -147,7 +147,7 @@ _ENOUGH = 16
 
 @cache
 def _patterns() -> list[tuple[re.Pattern[str], int, str, str]]:
-    """Of each text its expression, how much it says, and where it stands: class and entry."""
+    """For each text: its expression, how much it says, and where it stands, as class and entry."""
     return [
         (_pattern(text), len(text.replace("\N{HORIZONTAL ELLIPSIS}", "")), section, anchor)
         for section, anchor, texts in ENTRIES

@@ -35,7 +35,7 @@ class Din(nn.Module):
         self.users = fleet.nn.Embedding(4, table="users", rule=fleet.rules.Adagrad(lr=0.05))
         self.times = fleet.nn.Embedding(1, table="times", rule=fleet.rules.SGD(lr=1.0), initializer=zeros)
         self.attention = nn.Sequential(nn.Linear(24, 8), nn.ReLU(), nn.Linear(8, 1))
-        self.norm = nn.BatchNorm1d(20)
+        self.norm = nn.BatchNorm1d(20, momentum=None)  # the mean of all batches: it must know how many there were
         self.layers = nn.Sequential(nn.Linear(20, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1))
 
     def forward(self, user: torch.Tensor, item: torch.Tensor, history: torch.Tensor) -> torch.Tensor:

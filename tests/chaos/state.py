@@ -1,4 +1,4 @@
-"""What a job left: every row with its state and every dense parameter, as one digest; and how often samples counted."""
+"""What a job left: rows and dense parameters with their state, buffers, as one digest; how often samples counted."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fleet import checkpoint
+from fleet.checkpoint.state.whole import read_kept
 
 
 def digest_of(folder: Path) -> str:
@@ -25,6 +26,8 @@ def digest_of(folder: Path) -> str:
         for field, array in sorted(checkpoint.read_piece(folder / piece.file.name, piece.file).items()):
             found.update(f"dense {field}".encode())
             found.update(np.ascontiguousarray(array).tobytes())
+    for name, (form, bits) in sorted(read_kept(manifest, folder).items()):
+        found.update(f"kept {name} {form}".encode() + np.ascontiguousarray(bits).tobytes())
     return found.hexdigest()
 
 

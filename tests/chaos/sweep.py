@@ -1,13 +1,14 @@
 """`make chaos`: many runs of the same job under faults that seeds decide. None may come out differently.
 
-    python tests/chaos/sweep.py                          100 runs in sync mode, 20 each in async and geo mode, and 40
-                                                         in sync mode of scripts with several optimizers (loops)
+    python tests/chaos/sweep.py                          100 runs in sync mode, 20 each in async and geo mode, 40 in
+                                                         sync mode of scripts with several optimizers (loops), and 40
+                                                         of a user's script that is killed from outside (outside)
     python tests/chaos/sweep.py --only sync:17 --keep    one of them alone, with its logs
 
 In sync mode the final tables are compared, bit for bit, with those of a run that nothing happened to. In every mode
 each push that was acknowledged is counted against those that servers applied, and each sample must have counted once
 in each epoch. Processes are forked with their imports behind them (`support.warm`), also those that are started again;
-what kills them is real.
+what kills them is real: fleetrun itself, or in `outside` kill -9 from here.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +35,10 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
 from harness import write_results  # noqa: E402
 
+from chaos import outside  # noqa: E402
 from chaos.runs import Outcome, run, undisturbed  # noqa: E402
 
-NUM_RUNS = {"sync": 100, "async": 20, "geo": 20, "loops": 40}
+NUM_RUNS = {"sync": 100, "async": 20, "geo": 20, "loops": 40, "outside": 40}
 DEATHS = ("kill server", "kill worker", "torn-write")
 
 
@@ -67,10 +70,7 @@ def main() -> int:
 def _run_all(
     wanted: Sequence[tuple[str, int]], folder: Path, num_jobs: int, console: Console, *, keeps: bool
 ) -> list[Outcome]:
-    expected = undisturbed("sync", folder / "undisturbed")
-    again = undisturbed("sync", folder / "undisturbed")
-    assert expected == again, "two undisturbed runs differ: nothing can be compared with them"
-    shutil.rmtree(folder / "undisturbed")
+    starts = _starts({mode for mode, _ in wanted}, folder)
     outcomes: list[Outcome] = []
     columns = (
         TextColumn("{task.description}"),
@@ -84,7 +84,7 @@ def _run_all(
     with Progress(*columns, console=console) as bar, ThreadPoolExecutor(num_jobs) as pool:
         task = bar.add_task("runs", total=len(wanted), bad=0)
         futures = [
-            pool.submit(run, mode, seed, folder / f"{mode}-{seed}", expected, keeps=keeps) for mode, seed in wanted
+            pool.submit(starts[mode], seed=seed, folder=folder / f"{mode}-{seed}", keeps=keeps) for mode, seed in wanted
         ]
         for future in as_completed(futures):
             outcome = future.result()
@@ -93,6 +93,20 @@ def _run_all(
                 bar.console.print(f"{outcome.name}: {'; '.join(outcome.problems)}", markup=False, highlight=False)
             bar.update(task, advance=1, bad=sum(bool(one.problems) for one in outcomes))
     return outcomes
+
+
+def _starts(modes: Collection[str], folder: Path) -> dict[str, Callable[..., Outcome]]:
+    """What runs a seed of each mode; each has been told what a run comes to that nothing happens to."""
+    starts: dict[str, Callable[..., Outcome]] = {}
+    if "outside" in modes:
+        starts["outside"] = partial(outside.run, expected=outside.undisturbed(folder / "undisturbed"))
+    if inside := set(modes) - {"outside"}:
+        expected = undisturbed("sync", folder / "undisturbed")
+        again = undisturbed("sync", folder / "undisturbed")
+        assert expected == again, "two undisturbed runs differ: nothing can be compared with them"
+        shutil.rmtree(folder / "undisturbed")
+        starts |= {mode: partial(run, mode, expected=expected) for mode in inside}
+    return starts
 
 
 def _command(one: Outcome) -> str:

@@ -12,6 +12,7 @@ from support.first_days.first_day import Mistake, edited
 from support.first_days.mistakes_in_jobs import IN_JOBS
 from support.first_days.mistakes_page import said_by_the_page
 from support.jobs import fleetrun, script
+from support.mistakes_first_week import IN_JOBS_OF_TWO
 
 pytestmark = pytest.mark.timeout(120)
 SAYS = said_by_the_page()
@@ -24,13 +25,14 @@ SAMPLE = {
     "the same in a collective job (after 16 s)",
     "a plain torch optimizer for the layers, Fleet's for the rows",
     "a script with DDP beside servers",
+    "DDP around what `fleet.distributed_model` returned",
 }
 
 
 def rows() -> list[Any]:
     return [
         pytest.param(did, mistake, id=did, marks=() if did in SAMPLE else pytest.mark.exhaustive)
-        for did, mistake in IN_JOBS.items()
+        for did, mistake in (IN_JOBS | IN_JOBS_OF_TWO).items()
     ]
 
 
@@ -43,4 +45,4 @@ def test_it_is_named(did: str, mistake: Mistake, tmp_path: Path) -> None:
 
 
 def test_the_sample_is_of_the_page() -> None:
-    assert set(IN_JOBS) >= SAMPLE
+    assert set(IN_JOBS | IN_JOBS_OF_TWO) >= SAMPLE

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from fleet.checkpoint.folders.listing import LISTING
 from fleet.errors import FleetError
+from fleet_programs.io.listing import LISTING
 from support.durable.damage import damage, files_of
 from support.durable.saved_kinds import KINDS, Subject
 

@@ -9,9 +9,7 @@ import torch
 from torch import nn
 
 import fleet
-from fleet import _native
 from fleet.api import Fleet
-from fleet.ps.hot.row_rules import ROW_RULES
 from fleet.ps.worker.asking.keys import route
 from fleet.ps.worker.asking.keys_cuda import route_there
 
@@ -88,22 +86,6 @@ def test_however_it_is_trained(options: dict[str, Any]) -> None:
 def test_a_large_cache_that_never_evicts() -> None:
     rule = RULES["adam"]
     assert trained(rule=rule) == trained(rule=rule, cache="gpu", cache_rows=100_000)
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_gives_the_bits_that_it_gives_on_the_cpu(rule: str) -> None:
-    spec = RULES[rule]
-    own, other = (ROW_RULES[spec.name](dict(spec.args)) for _ in range(2))
-    native = _native.Rule(spec.name, dict(spec.args))
-    values = torch.randn(5_000, 10)
-    state = torch.from_numpy(native.start(10)).repeat(5_000, 1)
-    there, state_there = values.cuda(), state.cuda()
-    for step in range(10):
-        grads = torch.randn(5_000, 10) * 10.0**-step
-        own.apply(values, state, grads, 0.1)
-        other.apply(there, state_there, grads.cuda(), 0.1)
-    assert torch.equal(values, there.cpu())
-    assert torch.equal(state, state_there.cpu())
 
 
 def test_keys_found_on_the_gpu_are_those_of_the_host() -> None:

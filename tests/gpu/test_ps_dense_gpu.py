@@ -1,4 +1,4 @@
-"""Dense parameters of a server on a GPU: the rules give there the very bits that they give on the CPU."""
+"""Dense parameters of a server on a GPU: what goes there and comes back."""
 
 from __future__ import annotations
 
@@ -6,23 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.ps.held.dense import dense_group
 from fleet.ps.held.dense_cuda import DeviceGroup
-from support.worker.dense_rules import SIZE, STEPS, VARIANTS, assert_same, train, values
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
-
-
-@pytest.mark.parametrize(("rule", "args"), VARIANTS, ids=str)
-def test_as_the_native_rule(rule: str, args: dict[str, float]) -> None:
-    host, device = dense_group(rule, args, [SIZE], "cpu"), dense_group(rule, args, [SIZE], "cuda")
-    for group in (host, device):
-        group.start(values())
-        train(group, 0, STEPS)
-    assert_same(device, host)
-    if args.get("lr_power", -0.5) == -0.5:
-        assert np.array_equal(device.read(), host.read())
-        assert np.array_equal(device.state(), host.state())
 
 
 def test_a_request_may_go_as_soon_as_it_was_taken() -> None:

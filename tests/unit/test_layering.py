@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "fleet"
+COMPAT = SOURCE.parents[1] / "compat" / "src"
 
 # From the bottom up; packages of one layer do not know each other.
 LAYERS = [
@@ -22,13 +23,29 @@ LAYERS = [
     {"cores", "jobfiles"},
     {"strategy", "observe"},
     {"checkpoint", "metrics", "optim", "planner", "roles"},
-    {"collective", "ps", "static", "launch"},
-    {"transpiler", "nn"},
+    {"collective", "ps", "launch"},
+    {"nn"},
     {"runtime", "models"},
     {"api"},
     {"data"},
     {"__init__", "selfcheck"},
 ]
+# The same of `fleet_programs`.
+PROGRAMS = COMPAT / "fleet_programs"
+ROOMS = [
+    {"datasets", "definition", "fs", "remote"},
+    {"expressions", "kernel"},
+    {"operators"},
+    {"program"},
+    {"executor", "parameters"},
+    {"backward", "feeding", "layers", "transpiler"},
+    {"io", "optimizer"},
+    {"amp"},
+    {"jobs"},
+    {"kind"},
+    {"__init__"},
+]
+ROOMS_WITHOUT_TORCH = {"expressions", "fs", "remote", "kind", "__init__"}
 WITHOUT_TORCH = {
     *(
         "checkpoint",
@@ -116,7 +133,9 @@ def test_imports_go_downward(part: str) -> None:
             continue
         if module == "torch" or module.startswith("torch."):
             assert for_types or part not in WITHOUT_TORCH, f"{where} imports torch, which {part} must not"
-        assert not re.match(r"(fleet_paddle|paddle)\b", module), f"{where} imports {module}, which is the other house"
+        assert not re.match(r"(fleet_programs|fleet_paddle|paddle)\b", module), (
+            f"{where} imports {module}, another house"
+        )
         if not module.startswith("fleet"):
             continue
         if module == "fleet":
@@ -124,6 +143,23 @@ def test_imports_go_downward(part: str) -> None:
             continue
         target = module.split(".")[1]
         assert target == part or level(target) < level(part), f"{where} imports {target}, which is not below {part}"
+
+
+def test_imports_of_programs_go_downward() -> None:
+    def room_of(path: Path) -> str:
+        return path.relative_to(PROGRAMS).parts[0].removesuffix(".py")
+
+    levels = {room: number for number, rooms in enumerate(ROOMS) for room in rooms}
+    for where in sorted(PROGRAMS.rglob("*.py")):
+        room = room_of(where)
+        for module, for_types in imports(where):
+            assert not re.match(r"(fleet_paddle|paddle)\b", module), f"{where} imports {module}, another house"
+            if module.partition(".")[0] == "torch":
+                assert for_types or room not in ROOMS_WITHOUT_TORCH, f"{where} imports torch, which {room} must not"
+            if for_types or not module.startswith("fleet_programs."):
+                continue
+            target = module.split(".")[1]
+            assert target == room or levels[target] < levels[room], f"{where} imports {target}, which is not below"
 
 
 def modules_of(source: Path) -> dict[str, Path]:
@@ -158,7 +194,7 @@ def cycle_in(graph: Mapping[str, Collection[str]]) -> list[str]:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    sources = [SOURCE.parent, SOURCE.parents[1] / "compat" / "src"]
+    sources = [SOURCE.parent, COMPAT]
     files = {name: file for source in sources for name, file in modules_of(source).items()}
     found = cycle_in({name: modules_imported(file, files) - {name} for name, file in files.items()})
     assert not found, f"an import cycle: {' -> '.join(found)}"

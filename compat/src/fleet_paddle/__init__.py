@@ -1,8 +1,8 @@
 """What the names of PaddlePaddle stand for, over Fleet and torch; `paddle`, beside it, is the tables of names.
 
     imperative/    2.0 on tensors: layers, functions, optimizers, thin over torch
-    programs/      2.0 on programs: the same names for variables of `fleet.static`; its ops/ and layers/ are families of
-                   1.x that Fleet itself does not need
+    programs/      2.0 on programs: the same names for variables of `fleet_programs`; its ops/ and layers/ are
+                   families of 1.x that Fleet itself does not need
     fluid/         1.8: layers of programs that run on tensors, optimizers, schedules; dygraph/ its classes
     dataset/       the datasets of its tutorials; reader.py, what makes readers of readers
 
@@ -10,7 +10,7 @@ The files beside them are called the same whether a script trains tensors or pro
 a call is given.
 
     optimizer.SGD(learning_rate=0.1, parameters=layer.parameters())    a torch optimizer, over `imperative`
-    optimizer.SGD(learning_rate=0.1).minimize(loss)                    operators, over `fleet.static`
+    optimizer.SGD(learning_rate=0.1).minimize(loss)                    operators, over `fleet_programs`
 
 Where nothing tells, `mode` does: `enable_static()` and `disable_static()`.
 """
@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fleet.static import callsite, extensions, methods
+from fleet_programs.definition import extensions
+from fleet_programs.expressions import callsite, methods
 
 if TYPE_CHECKING:
-    from fleet.static.variable import Variable
+    from fleet_programs.program.variable import Variable
 
 
 def _find_method(variable: Variable, name: str) -> Any:

@@ -6,11 +6,11 @@ from copy import copy
 from typing import Any
 
 from fleet.errors import UsageTypeError
-from fleet.static.attr import ParamAttr as Attr
-from fleet.static.clip import GradientClip, set_gradient_clip
-from fleet.static.initializer import Initializer
-from fleet.static.notes import leave_out_of_average
-from fleet.static.variable import Parameter, Penalty
+from fleet_programs.backward.clip import GradientClip, set_gradient_clip
+from fleet_programs.parameters.attr import ParamAttr as Attr
+from fleet_programs.parameters.initializer import Initializer
+from fleet_programs.program.notes import leave_out_of_average
+from fleet_programs.program.variable import Parameter, Penalty
 
 
 class ParamAttr(Attr):

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.runtime.programs.trainer import Trainer
-from fleet.static.executor.scope import global_scope
-from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
-from fleet.static.program import Program
 from fleet.strategy import Mode
-from fleet.transpiler.plan import Plan
 from fleet_paddle.runtime_config import TRAFFIC, TrainerRuntimeConfig
+from fleet_programs.executor.scope import global_scope
+from fleet_programs.jobs.trainer import Trainer
+from fleet_programs.program.notes import SERVERS_NOTE, TRAFFIC_NOTE
+from fleet_programs.program.program import Program
+from fleet_programs.transpiler.planning.plan import Plan
 
 
 class AsyncMode:

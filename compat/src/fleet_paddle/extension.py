@@ -10,7 +10,7 @@ from fleet.errors import NotSupportedError
 def _refuse(name: str) -> NoReturn:
     raise NotSupportedError(
         f"{name}: operators in C++ are linked against PaddlePaddle, which is not here; write the operator in Python "
-        "(fleet.static.registry.register), or use torch.utils.cpp_extension"
+        "(fleet_programs.definition.registry.register), or use torch.utils.cpp_extension"
     )
 
 

@@ -12,11 +12,11 @@ from typing import Any, Self
 
 import torch
 
-from fleet.static.feeds import copied
-from fleet.static.loader import Generator, Loader
 from fleet_paddle.collating import default_collate_fn, fields_of, regular
 from fleet_paddle.imperative.creation import to_tensor
 from fleet_paddle.imperative.tensor import Tensor
+from fleet_programs.executor.feeds import copied
+from fleet_programs.feeding.loader import Generator, Loader
 
 
 class GeneratedTensors(Loader):

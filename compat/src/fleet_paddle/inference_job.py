@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from fleet import checkpoint
 from fleet.api import fleet as shared
 from fleet.errors import NotReadyError, NotSupportedError
-from fleet.static import optimizer
-from fleet.static.program import Program, default_main_program, default_startup_program
 from fleet.strategy import DistributedStrategy
+from fleet_programs import optimizer
+from fleet_programs.jobs.current import main_program_of
+from fleet_programs.program.program import Program, default_main_program, default_startup_program
 
 if TYPE_CHECKING:
-    from fleet.static.executor.executor import Executor
-    from fleet.static.variable import Variable
+    from fleet_programs.executor.executor import Executor
+    from fleet_programs.program.variable import Variable
 
 _OPTIMIZERS: dict[str, Callable[[dict[str, Any]], optimizer.Optimizer]] = {
     "sgd": lambda args: optimizer.Momentum(0.0, args["momentum"]) if args.get("momentum") else optimizer.SGD(0.0),
@@ -89,6 +90,6 @@ def _optimizer(dirname: str | PathLike[str] | None) -> optimizer.Optimizer:
 
 def _is_begun() -> bool:
     try:
-        return shared.main_program is not None
+        return main_program_of(shared) is not None
     except NotReadyError:
         return False

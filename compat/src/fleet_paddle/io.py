@@ -12,8 +12,6 @@ import torch
 from torch.utils import data
 
 from fleet.errors import NotSupportedError
-from fleet.static.executor.place import device_of
-from fleet.static.reader import DataLoader as OfPrograms
 from fleet_paddle import mode
 from fleet_paddle.collating import default_collate_fn, default_convert_fn
 from fleet_paddle.generated import GeneratedTensors
@@ -29,6 +27,8 @@ from fleet_paddle.sampling import (
     WeightedRandomSampler,
 )
 from fleet_paddle.taking import Taking
+from fleet_programs.executor.place import device_of
+from fleet_programs.feeding.reader import DataLoader as OfPrograms
 
 ChainDataset = data.ChainDataset
 ConcatDataset = data.ConcatDataset

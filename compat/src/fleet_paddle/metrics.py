@@ -14,8 +14,8 @@ import torch
 
 from fleet.errors import NotReadyError
 from fleet.metrics import auc as auc_of_counts
-from fleet.static.executor.scope import Scope, global_scope
-from fleet.static.variable import Variable
+from fleet_programs.executor.scope import Scope, global_scope
+from fleet_programs.program.variable import Variable
 
 if TYPE_CHECKING:
     from fleet.collective.world.util import Util

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import torch
 
-from fleet.static import names
-from fleet.static.executor.place import device_of
-from fleet.static.program import Program, default_main_program, default_startup_program, program_guard
 from fleet_paddle.imperative import state
 from fleet_paddle.imperative.place import set_device
+from fleet_programs.executor.place import device_of
+from fleet_programs.expressions import names
+from fleet_programs.program.program import Program, default_main_program, default_startup_program, program_guard
 
 
 def enable_static() -> None:

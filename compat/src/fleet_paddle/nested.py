@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.static.layers.nested import flat, form, packed
+from fleet_programs.layers.building.nested import flat, form, packed
 
 
 def is_sequence(seq: Any) -> bool:

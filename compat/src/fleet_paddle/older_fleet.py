@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from fleet.api import fleet as shared
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.roles import PaddleCloudRoleMaker
 from fleet_paddle.init_again import init_on
+
+if TYPE_CHECKING:
+    from fleet_programs.program.program import Program
 
 _ELSEWHERE = {
     "clear_model": "start the job anew without a checkpoint",
@@ -29,6 +32,20 @@ _ELSEWHERE = {
 
 class OlderFleet:
     """The shared Fleet object under its methods of version 1.x."""
+
+    @property
+    def main_program(self) -> Program:
+        """The program to train, after `minimize` of a distributed optimizer."""
+        from fleet_programs.jobs.current import main_program_of
+
+        return main_program_of(shared)
+
+    @property
+    def startup_program(self) -> Program:
+        """The program to run first, after `minimize` of a distributed optimizer."""
+        from fleet_programs.jobs.current import startup_program_of
+
+        return startup_program_of(shared)
 
     def split_files(self, files: Sequence[object]) -> list[str]:
         """This worker's files; see `fleet.util.get_file_shard`."""
@@ -47,6 +64,10 @@ class OlderFleet:
         """Learn who this process is; a role other than before replaces the former job (`init_again`)."""
         return init_on(shared, *given, **named)
 
+    def distributed_optimizer(self, optimizer: Any, strategy: Any = None) -> Any:
+        """The optimizer to call `step()` or `minimize()` on; see `distributed_optimizer`."""
+        return distributed_optimizer(optimizer, strategy)
+
     def init_server(self, model_dir: str | PathLike[str] | None = None, var_names: Sequence[str] | None = None) -> None:
         """Prepare this server; see `init_server`."""
         init_server(model_dir, var_names)
@@ -61,10 +82,20 @@ class OlderFleet:
         return getattr(shared, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({"all_reduce_worker", "init", "split_files", *dir(shared)})
+        return sorted({"all_reduce_worker", "init", "main_program", "split_files", "startup_program", *dir(shared)})
 
 
 fleet = OlderFleet()
+
+
+def distributed_optimizer(optimizer: Any, strategy: Any = None) -> Any:
+    """The optimizer of the job; one of tensors has PaddlePaddle's methods: `clear_grad`, `get_lr`, `minimize`."""
+    import torch
+
+    from fleet_paddle.imperative.optimizer.methods import with_methods
+
+    made = shared.distributed_optimizer(optimizer, strategy)
+    return with_methods(made) if isinstance(made, torch.optim.Optimizer) else made
 
 
 def save_persistables(

@@ -1,7 +1,7 @@
 """Optimizers for tensors and for programs, with one signature each.
 
 Given `parameters` that are tensors it is one of `imperative.optimizer`; without, or with those of a program, of
-`fleet.static.optimizer`.
+`fleet_programs.optimizer`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
-from fleet.static import optimizer as of_programs
-from fleet.static.regularizer import L2Decay
-from fleet.static.spelling import Spelling
-from fleet.static.variable import Parameter, Penalty
 from fleet_paddle import mode
 from fleet_paddle.imperative import optimizer as of_tensors
 from fleet_paddle.imperative.optimizer import later
 from fleet_paddle.programs.adadelta import Adadelta as _Adadelta
 from fleet_paddle.rates import follow
+from fleet_programs import optimizer as of_programs
+from fleet_programs.expressions.spelling import Spelling
+from fleet_programs.parameters.regularizer import L2Decay
+from fleet_programs.program.variable import Parameter, Penalty
 
 Decay = float | Penalty | None
 

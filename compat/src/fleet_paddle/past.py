@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from fleet.errors import NotSupportedError
-from fleet.static.kinds import TENSOR
+from fleet_programs.definition.kinds import TENSOR
 
 KEYWORDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "Print": {"print_tensor_layout": (True, False)},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.static import reader
-from fleet.static.executor.lod import LoDTensor, shared
+from fleet_programs.executor.lod import LoDTensor, shared
+from fleet_programs.feeding import reader
 
 __all__ = ["GeneratorLoader", "PyReader"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.static.optimizer import Optimizer
+from fleet_programs.optimizer import Optimizer
 
 
 def follow(scheduler: Any, optimizer: Optimizer) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from fleet.data.columns.checks import count_of
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.batches import PATIENCE_S, Batches
+from fleet_programs.feeding.batches import PATIENCE_S, Batches
 
 Reader = Callable[[], Iterable[Any]]
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from fleet.errors import UsageError
-from fleet.static import regularizer
-from fleet.static.variable import Penalty
+from fleet_programs.parameters import regularizer
+from fleet_programs.program.variable import Penalty
 
 __all__ = ["L1Decay", "L2Decay"]
 

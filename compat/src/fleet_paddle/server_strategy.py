@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from fleet.errors import NotSupportedError, UsageTypeError
 from fleet.strategy import BuildStrategy, DistributedStrategy, ExecutionStrategy, Mode
-from fleet.transpiler.config import DistributeTranspilerConfig
 from fleet_paddle.runtime_config import TRAFFIC, ServerRuntimeConfig, TrainerRuntimeConfig
+from fleet_programs.transpiler.planning.config import DistributeTranspilerConfig
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fleet.static.spelling import Spelling
+from fleet_programs.expressions.spelling import Spelling
 
 
 class Taking:
@@ -19,7 +19,7 @@ class Taking:
     """
 
     takes: ClassVar[str]
-    """The arguments as `fleet.static.spelling` writes them."""
+    """The arguments as `fleet_programs.expressions.spelling` writes them."""
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)

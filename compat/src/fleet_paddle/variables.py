@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fleet.static.variable import Variable
+from fleet_programs.program.variable import Variable
 
 
 def has_variable(values: Iterable[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""The names of PaddlePaddle, listed in docs/paddle_names.md; what they stand for is in `fleet_paddle`."""
+"""The names of PaddlePaddle, which `python -m paddle._reference` lists; what they stand for is in `fleet_paddle`."""
 
 import fleet_paddle  # noqa: F401 - gives variables of programs the methods that scripts call
 from paddle._alias import alias, refuse_real, watch_missing
@@ -19,7 +19,7 @@ alias(
         "fleet_paddle.hapi.flops": "flops",
         "fleet_paddle.hapi.model": "Model",
         "fleet_paddle.hapi.summary": "summary",
-        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace",
+        "fleet_programs": "CPUPlace CUDAPinnedPlace CUDAPlace",
         "fleet_paddle.programs.var_types": "bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint8",
         "fleet_paddle.imperative": "DataParallel Tensor abs acos acosh add add_n addmm all allclose angle any arange "
         "argmax argmin "

@@ -144,7 +144,7 @@ def _missing(module: str, name: str) -> str:
     if refusal is not None:
         return f"{module}.{name} is not built: {refusal}"
     closest = " or ".join(_closest(module, name))
-    advice = f"the closest there is: {closest}" if closest else "see docs/paddle_names.md"
+    advice = f"the closest there is: {closest}" if closest else "`python -m paddle._reference` lists all names"
     return f"{module} has no {name!r}; {advice}"
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/paddle_names.md from the tables: `python -m paddle._reference > docs/paddle_names.md`."""
+"""Prints the page of all names from the tables: `python -m paddle._reference`; `make site` has it as a page."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ INTRODUCTION = """\
 # Names of PaddlePaddle
 
 Every name that `import paddle` knows, module by module, and what stands behind it; one that is not built says what to
-use instead. A name that is not here raises an error that says what comes closest. `make docs` writes this page from the
-tables that the names come from; [paddle.md](paddle.md) is the guide.
+use instead. A name that is not here raises an error that says what comes closest. `make site` makes this page from
+the tables that the names come from, and `python -m paddle._reference` prints it; [paddle.md](paddle.md) is the guide.
 """
 
 

@@ -2,6 +2,8 @@
 
 from paddle._alias import alias
 
-_REASON = "there is no C++ library here to build against; operators are written in Python: fleet.static.registry"
+_REASON = (
+    "there is no C++ library here to build against; operators are written in Python: fleet_programs.definition.registry"
+)
 
 alias(__name__, refused={"get_include": _REASON, "get_lib": _REASON})

@@ -12,10 +12,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import ParamAttr, default_main_program, initializer
 from fleet_paddle import dygraph, mode
 from fleet_paddle.fluid import layers
 from fleet_paddle.imperative import nn
+from fleet_programs import ParamAttr, default_main_program
+from fleet_programs.parameters import initializer
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((4, 6)).astype(np.float32)

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import ParamAttr
 from fleet_paddle import dygraph, mode
 from fleet_paddle.fluid import layers
+from fleet_programs import ParamAttr
 
 RNG = np.random.default_rng(0)
 

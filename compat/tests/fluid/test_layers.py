@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
-from fleet.static.ops import known
-from fleet.static.registry import definition
 from fleet_paddle import mode
 from fleet_paddle.dygraph import to_variable
 from fleet_paddle.fluid import layers as L  # noqa: N812 - as scripts call it
 from fleet_paddle.fluid import rates
+from fleet_programs.definition.registry import definition
+from fleet_programs.operators import known
 
 RNG = np.random.default_rng(0)
 X, Y = (RNG.random((2, 4, 6)) * 0.8 + 0.1).astype(np.float32)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotReadyError, UsageError
-from fleet.static.clip import GradientClipByGlobalNorm, GradientClipByNorm
-from fleet.static.regularizer import L1Decay, L2Decay
 from fleet_paddle import dygraph, imperative, mode
 from fleet_paddle.fluid import epochs, optimizer, rates, updates
+from fleet_programs.backward.clip import GradientClipByGlobalNorm, GradientClipByNorm
+from fleet_programs.parameters.regularizer import L1Decay, L2Decay
 
 X = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import CheckpointError
-from fleet.static.io.files import write_alone
 from fleet_paddle import imperative
 from fleet_paddle.foreign import loading, pickled
 from fleet_paddle.foreign.messages import TENSOR, message
 from fleet_paddle.foreign.pickled import decode
 from fleet_paddle.foreign.tensors import read_one
 from fleet_paddle.imperative.files import STRUCTURE
+from fleet_programs.io.files import write_alone
 
 DEEP = 90
 

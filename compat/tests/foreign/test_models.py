@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet_paddle.foreign.spelled import respelled
 from fleet_paddle.programs.inference_files import load_inference_model
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import CheckpointError
 from fleet_paddle import dygraph, imperative, mode
 from fleet_paddle.foreign import loading

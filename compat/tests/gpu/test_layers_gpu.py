@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.static.executor.place import CUDAPlace
 from fleet_paddle.fluid import layers
-from support.static_ops import Build, Tried, normal
+from fleet_programs.executor.place import CUDAPlace
+from program_support.static_ops import Build, Tried, normal
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError, UsageTypeError
 from fleet_paddle import mode
 from fleet_paddle.imperative import nn

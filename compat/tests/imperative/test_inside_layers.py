@@ -13,10 +13,10 @@ import torch
 from fleet import DistributedStrategy
 from fleet.collective import tuning
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.executor.place import CPUPlace
 from fleet_paddle import imperative as paddle
 from fleet_paddle.imperative import nn
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
+from fleet_programs.executor.place import CPUPlace
 
 
 class Net(nn.Layer):

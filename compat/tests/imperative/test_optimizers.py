@@ -17,10 +17,11 @@ from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.optim import Lamb
 from fleet.ps.job.from_torch import rule_of
-from fleet.static.regularizer import L1Decay, L2Decay
 from fleet.strategy import DistributedStrategy
 from fleet_paddle.imperative import amp, nn, optimizer
 from fleet_paddle.imperative.optimizer import lr
+from fleet_paddle.imperative.optimizer.methods import PaddleMethods, with_methods
+from fleet_programs.parameters.regularizer import L1Decay, L2Decay
 
 START = torch.tensor([1.0, -2.0, 3.0])
 
@@ -317,7 +318,8 @@ def test_the_other_parts_of_fleet_take_them_for_torchs() -> None:
     made = optimizer.Adam(0.1, parameters=[weight])
     assert rule_of(made, made.param_groups[0]).name == "adam"
     assert tuning.fuse(made)
-    wrapped = CollectiveOptimizer(made, DistributedStrategy())
+    wrapped: Any = with_methods(CollectiveOptimizer(made, DistributedStrategy()))
+    assert type(wrapped).__mro__[1:] == (PaddleMethods, *CollectiveOptimizer.__mro__)
     assert wrapped.get_lr() == 0.1
     wrapped.set_lr(0.2)
     assert made.get_lr() == 0.2

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet_paddle import mode
 

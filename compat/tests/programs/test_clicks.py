@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.layers.io import fed
-from fleet.static.program import Program
 from fleet_paddle.programs import layers
 from fleet_paddle.programs.ops.xxhash import xxh64
-from support.programs import building
-from support.static_ops import SEED, Tried, check, feed_variable, normal
+from fleet_programs.layers.io import fed
+from fleet_programs.program.program import Program
+from program_support.programs import building
+from program_support.static_ops import SEED, Tried, check, feed_variable, normal
 
 X = normal(5, 4)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotReadyError, UsageError
-from fleet.runtime.programs import collective
+from fleet_programs.jobs import collective
 
 fluid: Any = importlib.import_module("paddle.fluid")
 

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from fleet.errors import NotReadyError, UsageError
-from fleet.static import names
 from fleet_paddle.programs import contrib_layers as contrib
-from support.programs import building
-from support.static_ops import check, normal
+from fleet_programs.expressions import names
+from program_support.programs import building
+from program_support.static_ops import check, normal
 
 fluid: Any = importlib.import_module("paddle.fluid")
 paddle: Any = importlib.import_module("paddle")

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from fleet import static
-from fleet.static import Variable
+import fleet_programs as static
 from fleet_paddle import mode
 from fleet_paddle.fluid import layers as fluid_layers
 from fleet_paddle.imperative import nn
 from fleet_paddle.rows.listing import functions
-from support.programs import building
+from fleet_programs import Variable
+from program_support.programs import building
 
 NOT_CALLED = {
     "BeamSearchDecoder": "it is given to dynamic_decode",

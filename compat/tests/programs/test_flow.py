@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from support.programs import building
+from program_support.programs import building
 
 RANDOM = np.random.default_rng(3)
 T, B, D, H = 4, 3, 2, 5

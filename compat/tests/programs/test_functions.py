@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.layers.io import fed
 from fleet_paddle.imperative.functions import table as functions
 from fleet_paddle.imperative.nn.functional import cosine_similarity, normalize
-from support.programs import building
-from support.static_ops import check, normal
+from fleet_programs.layers.io import fed
+from program_support.programs import building
+from program_support.static_ops import check, normal
 
 
 @pytest.mark.parametrize(("shifts", "axis"), [(2, 1), (-9, 0), ([7, 0], [-1, 0]), (3, 1), (5, None)])

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import fleet_paddle.imperative as paddle
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle import mode
 from fleet_paddle.imperative import nn
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.rows import newer
 from fleet_paddle.rows.listing import functions
-from support.both_ways import same
-from support.programs import building
+from program_support.both_ways import same
+from program_support.programs import building
 
 OF_TENSORS_ALONE = {
     "broadcast_shape": "it takes shapes, which are known in both",

@@ -10,10 +10,10 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.layers.io import fed
 from fleet_paddle.programs import layers
-from support.programs import building
-from support.static_ops import check, normal
+from fleet_programs.layers.io import fed
+from program_support.programs import building
+from program_support.static_ops import check, normal
 
 X = normal(2, 3, 5, 4)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fleet import static
+import fleet_programs as static
 from fleet.api import Fleet
-from fleet.static import layers
 from fleet_paddle.programs import layers as more
+from fleet_programs import layers
 
 FEED = {
     "words": (np.array([[3], [1], [4], [1], [5]]), np.array([0, 2, 2, 5])),

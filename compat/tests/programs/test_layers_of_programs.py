@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet_paddle import imperative, mode, optimizer
 from fleet_paddle.imperative import nn
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from support.programs import Built, building
+from program_support.programs import Built, building
 
 RANDOM = np.random.default_rng(5)
 ROWS = RANDOM.standard_normal((4, 6)).astype(np.float32)

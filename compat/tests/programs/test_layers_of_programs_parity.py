@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet_paddle import imperative, mode, optimizer
 from fleet_paddle.imperative import nn
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from support.programs_cluster import Cluster
-from support.programs_models import Feed, Model, make, train_here
+from program_support.programs_cluster import Cluster
+from program_support.programs_models import Feed, Model, make, train_here
 
 pytestmark = pytest.mark.timeout(300)
 STEPS = range(8)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
-from fleet.static.layers.io import fed
+import fleet_programs as static
 from fleet_paddle.fluid import layers as L  # noqa: N812 - as scripts call it
 from fleet_paddle.programs.lod import LoDTensor
-from support.programs import building
+from fleet_programs.layers.io import fed
+from program_support.programs import building
 
 
 def test_all_that_a_script_gets_is_a_lod_tensor() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
-from support.programs import building
+from program_support.programs import building
 
 fluid: Any = importlib.import_module("paddle.fluid")
 

@@ -8,10 +8,10 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import UsageError
-from fleet.static.layers.io import fed
 from fleet_paddle.programs import nets
-from support.programs import building
-from support.static_ops import check, normal
+from fleet_programs.layers.io import fed
+from program_support.programs import building
+from program_support.static_ops import check, normal
 
 
 def test_simple_img_conv_pool() -> None:

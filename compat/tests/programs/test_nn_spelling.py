@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.ps.job.entries import CountFilterEntry, ShowClickEntry
-from fleet.static.initializer import Constant
-from fleet.static.notes import ENTRIES_NOTE
-from fleet.transpiler.tables import find_tables, table_of
-from fleet.transpiler.updates import updates_of
 from fleet_paddle.imperative.creation import to_tensor
 from fleet_paddle.programs import nn
+from fleet_programs.parameters.initializer import Constant
+from fleet_programs.program.notes import ENTRIES_NOTE
+from fleet_programs.transpiler.planning.tables import find_tables, table_of
+from fleet_programs.transpiler.planning.updates import updates_of
 
 
 def text(build: Callable[[static.Variable, static.Variable], Any]) -> str:

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError
 from fleet_paddle import mode
 from fleet_paddle.fluid import layers as fluid_layers
-from support.programs import building
-from support.static_ops import check, normal
+from program_support.programs import building
+from program_support.static_ops import check, normal
 
 L: Any = fluid_layers
 X = np.random.default_rng(1).standard_normal((5, 2, 3))

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from subprocess import CompletedProcess, run
 
-from fleet import static
-from fleet.static import layers as of_fleet
+import fleet_programs as static
 from fleet_paddle.fluid import layers as of_fluid
 from fleet_paddle.programs import layers, ops
-from support.definitions import has_kernel, names_slots_that_exist
-from support.programs import building
+from fleet_programs import layers as of_fleet
+from program_support.definitions import has_kernel, names_slots_that_exist
+from program_support.programs import building
 
 HELPERS = {"order", "stacked", "steps"}
 """Files that other modules take from, and `fluid.contrib`, whose layers are not in `fluid.layers`."""
@@ -51,7 +51,7 @@ def test_every_layer_is_exported_and_documented_and_none_is_in_fleet_too() -> No
 def reading(text: str, first: str) -> CompletedProcess[str]:
     """What becomes of a script that reads a program's text after `first`."""
     script = (
-        f"{first}; import sys; assert 'torch' not in sys.modules; from fleet.static import Program\n"
+        f"{first}; import sys; assert 'torch' not in sys.modules; from fleet_programs import Program\n"
         "print(Program.parse_from_string(sys.stdin.read()))"
     )
     return run([sys.executable, "-c", script], input=text, capture_output=True, text=True, check=False)

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.layers.io import fed
 from fleet_paddle.programs import layers
-from support.programs import building
-from support.static_ops import check, feed_variable, normal
+from fleet_programs.layers.io import fed
+from program_support.programs import building
+from program_support.static_ops import check, feed_variable, normal
 
 OFFSETS = np.array([0, 2, 2, 5, 6])
 

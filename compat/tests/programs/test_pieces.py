@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle.programs.layers import pieces, projected
-from support.programs import building
-from support.static_ops import check, feed_variable, normal
+from program_support.programs import building
+from program_support.static_ops import check, feed_variable, normal
 
 fluid: Any = importlib.import_module("paddle.fluid")
 OFFSETS = np.array([0, 2, 2, 5, 6])

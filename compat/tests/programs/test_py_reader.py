@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers
-from fleet.static.executor.lod import LoDTensor
-from fleet.static.executor.place import CPUPlace
-from fleet.static.executor.scope import scope_guard
-from fleet.static.reader import EOFException
 from fleet_paddle.programs.py_reader import create_py_reader_by_data, double_buffer, py_reader, read_file
-from support.programs import building
+from fleet_programs import layers
+from fleet_programs.executor.lod import LoDTensor
+from fleet_programs.executor.place import CPUPlace
+from fleet_programs.executor.scope import scope_guard
+from fleet_programs.feeding.reader import EOFException
+from program_support.programs import building
 
 
 @pytest.fixture

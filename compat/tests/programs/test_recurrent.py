@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.layers.io import fed
-from fleet.static.program import Program
 from fleet_paddle.programs.layers import recurrent
 from fleet_paddle.programs.ops.gates import ACTIVATIONS
-from support.programs import building
-from support.static_ops import check, feed_variable, normal
+from fleet_programs.layers.io import fed
+from fleet_programs.program.program import Program
+from program_support.programs import building
+from program_support.static_ops import check, feed_variable, normal
 
 OFFSETS = np.array([0, 2, 2, 5, 6])
 WIDTH = 3

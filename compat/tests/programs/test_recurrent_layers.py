@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from torch.utils._pytree import tree_flatten
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.static import Program
 from fleet_paddle import imperative, mode
 from fleet_paddle.imperative import nn
-from support.programs import Built, building
+from fleet_programs import Program
+from program_support.programs import Built, building
 
 RANDOM = np.random.default_rng(3)
 X = RANDOM.standard_normal((2, 5, 3)).astype(np.float32)

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.static.layers.io import fed
-from fleet.static.layers.table import mean
 from fleet_paddle.programs.layers import sampled
 from fleet_paddle.programs.ops import sampled as ops
-from support.programs import building
-from support.static_ops import SEED, Tried, check, normal
+from fleet_programs.layers.io import fed
+from fleet_programs.layers.table import mean
+from program_support.programs import building
+from program_support.static_ops import SEED, Tried, check, normal
 
 X, LABEL = normal(4, 3), np.array([[1], [0], [5], [6]])
 PROBABILITIES = [0.1, 0.2, 0.1, 0.1, 0.2, 0.1, 0.2]

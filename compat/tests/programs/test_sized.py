@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import UsageError
 from fleet_paddle import imperative, mode
 from fleet_paddle.fluid import layers as fluid_layers
 from fleet_paddle.imperative.functions.several import einsum
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from support.programs import building
+from program_support.programs import building
 
 L: Any = fluid_layers
 X = np.random.default_rng(6).standard_normal((2, 4, 6)).astype(np.float32)

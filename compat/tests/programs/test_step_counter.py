@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fleet import static
-from fleet.static import layers, optimizer
-from fleet.static.program import Program, program_guard
+import fleet_programs as static
 from fleet_paddle.programs.step_counter import decay_step_counter
+from fleet_programs import layers, optimizer
+from fleet_programs.program.program import Program, program_guard
 
 
 def test_the_count_of_steps_begins_where_a_script_says() -> None:

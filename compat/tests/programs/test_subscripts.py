@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import fleet_paddle.imperative as paddle
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle import mode
-from support.both_ways import same
-from support.programs import building
+from program_support.both_ways import same
+from program_support.programs import building
 
 X = np.random.default_rng(2).standard_normal((4, 5, 6)).astype(np.float32)
 PLACES = np.array([2, 0, 2])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.layers.io import fed
 from fleet_paddle.programs.device import device_guard
 from fleet_paddle.programs.tree import tdm_child, tdm_sampler
-from support.programs import building
+from fleet_programs.layers.io import fed
+from program_support.programs import building
 
 # Two layers: nodes 1 and 2, then 3 to 6. The path of item 3 ends above the second.
 TRAVEL = np.array([[1, 3], [1, 4], [2, 5], [2, 0]])

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle import imperative, mode
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from support.both_ways import same
-from support.programs import building
+from program_support.both_ways import same
+from program_support.programs import building
 
 RANDOM = np.random.default_rng(4)
 ROW = RANDOM.standard_normal((2, 4, 7)).astype(np.float32)

@@ -22,7 +22,7 @@ from fleet.collective.parts.recompute import recompute
 from fleet.collective.parts.sync_batch_norm import synchronise
 from fleet.collective.stall.watch import StallWatch
 from fleet.collective.step import StepState
-from fleet.errors import NotSupportedError, UsageTypeError
+from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ class DistributedModel(nn.Module):
             raise UsageTypeError(f"model must be a torch.nn.Module, got {type(module).__name__}")
         if isinstance(module, DistributedModel):
             raise UsageTypeError("this model is distributed already; call fleet.distributed_model() once")
+        if any(isinstance(one, nn.parallel.DistributedDataParallel) for one in module.modules()):
+            raise UsageTypeError(
+                "this model is distributed already, by DistributedDataParallel; give fleet.distributed_model() the one "
+                "inside, ddp.module"
+            )
         refuse_lazy(module)
         self._strategy = strategy
         worker = dist.get_rank() if num_workers > 1 else 0
@@ -70,6 +75,14 @@ class DistributedModel(nn.Module):
         if self._tuning.compile and worker == 0:
             self._progress = CompileProgress("strategy.compile" if strategy.compile else "strategy.auto")
         self._is_accumulating = False
+
+    @property
+    def _ddp_params_and_buffers_to_ignore(self) -> list[str]:
+        """What DistributedDataParallel asks a module for when it wraps one: UsageError, for it averages as well."""
+        raise UsageError(
+            "this model is distributed by fleet.distributed_model(), and DistributedDataParallel would bring its "
+            "gradients together a second time; leave the latter out"
+        )
 
     def _prepare(self, module: nn.Module, device: torch.device, num_workers: int) -> nn.Module:
         strategy, chosen = self._strategy, self._tuning

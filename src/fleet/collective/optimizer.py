@@ -19,12 +19,11 @@ from fleet.collective.world.worlds import dtype_name
 from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
 from fleet.observe.metrics.steps import steps
 from fleet.optim.closure import loss_of
-from fleet.optim.paddle_methods import PaddleMethods
 from fleet.optim.uncopied import Uncopied
 from fleet.strategy import DistributedStrategy
 
 
-class CollectiveOptimizer(Uncopied, PaddleMethods, Optimizer):
+class CollectiveOptimizer(Uncopied, Optimizer):
     """Stands for a torch optimizer: same param_groups, so learning-rate schedules and changes work as usual.
 
     `step()` merges, unscales and clips what backward left, updates the parameters and lets the workers come together

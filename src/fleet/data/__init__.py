@@ -1,7 +1,4 @@
-"""Data for training: each worker's part of it, datasets of text files, and the generators of such text.
-
-Names are resolved when first used: a generator is a program that is started for every file, and needs no torch.
-"""
+"""Data for training: each worker's part of it. Names are resolved when first used."""
 
 from __future__ import annotations
 
@@ -24,32 +21,22 @@ if TYPE_CHECKING:
     from fleet.data.reading.memory import Examples, load
     from fleet.data.sharding import shard
     from fleet.data.shards.base import Shard
-    from fleet.data.slotted.dataset_factory import DatasetFactory
-    from fleet.data.slotted.dataset_memory import InMemoryDataset
-    from fleet.data.slotted.dataset_queue import QueueDataset
-    from fleet.data.slotted.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
 
 _HOMES = {
-    "Batch": "batch",
-    "Category": "schema",
-    "DataGenerator": "slotted.generator",
-    "Derived": "derived",
-    "DatasetFactory": "slotted.dataset_factory",
+    "Batch": "columns.batch",
+    "Category": "columns.schema",
+    "Derived": "columns.derived",
     "Examples": "reading.memory",
     "Follow": "reading.growing",
-    "InMemoryDataset": "slotted.dataset_memory",
     "MultiSlot": "formats.multislot_schema",
-    "MultiSlotDataGenerator": "slotted.generator",
-    "MultiSlotStringDataGenerator": "slotted.generator",
     "Negatives": "negatives",
-    "Number": "schema",
-    "QueueDataset": "slotted.dataset_queue",
-    "Ragged": "ragged",
-    "Schema": "schema",
-    "Shard": "base",
+    "Number": "columns.schema",
+    "Ragged": "columns.ragged",
+    "Schema": "columns.schema",
+    "Shard": "shards.base",
     "Slot": "formats.multislot_schema",
     "batch_of": "formats.in_memory",
-    "criteo": "schema",
+    "criteo": "columns.schema",
     "files": "reading.from_files",
     "hash_ids": "formats.hashing",
     "load": "reading.memory",
@@ -59,18 +46,12 @@ _HOMES = {
 __all__ = [
     "Batch",
     "Category",
-    "DataGenerator",
-    "DatasetFactory",
     "Derived",
     "Examples",
     "Follow",
-    "InMemoryDataset",
     "MultiSlot",
-    "MultiSlotDataGenerator",
-    "MultiSlotStringDataGenerator",
     "Negatives",
     "Number",
-    "QueueDataset",
     "Ragged",
     "Schema",
     "Shard",

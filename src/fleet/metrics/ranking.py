@@ -157,5 +157,5 @@ class MRR(_Ranked):
 
 
 def _log_choose(n: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-    """Of how many ways k of n can be chosen, the logarithm."""
+    """The logarithm of the number of ways to choose k of n."""
     return torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma((n - k).clamp(min=0) + 1)

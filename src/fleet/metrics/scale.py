@@ -29,7 +29,7 @@ def of_logits(logits: torch.Tensor) -> torch.Tensor:
 
 
 def _part(distance: torch.Tensor, is_high: torch.Tensor) -> torch.Tensor:
-    """Of scores at this distance to 0, or to 1 where `is_high`."""
+    """The part that scores at this distance from 0 belong to, or from 1 where `is_high`."""
     distance = distance.float().contiguous()
     by_halving = ((distance.view(torch.int32) >> _MANTISSA_LEFT) - _FIRST).clamp_(min=0)
     by_width = (distance * _WIDTHS).int() + (_HALVINGS - _PER_HALVING)

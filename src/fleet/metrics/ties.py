@@ -47,7 +47,7 @@ def mean_over_orders(lists: Lists, weights: torch.Tensor) -> torch.Tensor:
     k = len(weights)
 
     def mean(first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
-        """Of the weights of places first .. last - 1."""
+        """The mean of the weights of places first .. last - 1."""
         return (sums[last.clamp(max=k)] - sums[first.clamp(max=k)]) / (last - first)
 
     if lists.place is not None:

@@ -14,7 +14,7 @@ from fleet.models.parts.next_item import NextItem
 from fleet.ps.job.spec import RuleSpec
 
 TIME_BUCKETS = 64
-"""Of differences in time, by their logarithm: four for every factor of e, the last for 103 days and more."""
+"""Buckets for differences in time, by their logarithm: four for every factor of e, the last for 103 days and more."""
 
 
 class RelativeBias(nn.Module):
@@ -49,7 +49,7 @@ class Block(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     def forward(self, x: torch.Tensor, seen: torch.Tensor, times: torch.Tensor | None) -> torch.Tensor:
-        """Of x [B, L, dim]; `seen` [B, L, L] says which places each may look at."""
+        """Take x [B, L, dim] one layer further; `seen` [B, L, L] says which places each may look at."""
         size, length, dim = x.shape
         gate, *others = functional.silu(self.project(self.before(x))).chunk(4, dim=2)
         value, query, key = (one.view(size, length, self.heads, -1).transpose(1, 2) for one in others)

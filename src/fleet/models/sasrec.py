@@ -25,7 +25,7 @@ class Block(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     def forward(self, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-        """Of x [B, L, dim]; `seen` [B, L, L] says which places each may look at."""
+        """Take x [B, L, dim] one layer further; `seen` [B, L, L] says which places each may look at."""
         size, length, dim = x.shape
         split = self.queries(self.before(x)).view(size, length, 3, self.heads, dim // self.heads)
         query, key, value = split.permute(2, 0, 3, 1, 4)  # [B, heads, L, dim of a head]

@@ -20,6 +20,8 @@ from fleet.ps.worker.asking.lookup import Request
 
 log = logging.getLogger(__name__)
 
+MOST_STRANGERS = 100  # a few new users or items are no mistake
+
 _is_fleets: ContextVar[bool] = ContextVar("is_fleets", default=False)
 
 
@@ -35,6 +37,7 @@ class Holder(nn.Module):
         super().__init__()
         self._first: tuple[First, ...] = ()
         self._was_bound = False
+        self._num_strangers = 0  # ids that had no row, until one has
 
     def specs(self, module: str) -> list[TableSpec]:
         """The tables that it wants; `module` is its name in the model."""
@@ -103,6 +106,7 @@ class Holder(nn.Module):
         home = self.get_submodule(self.home_names()[request.table])
         keys, weight = home.get_buffer("keys"), home.get_parameter("weight")
         parts = [source.reshape(-1).to(keys.device) for source in request.sources]
+        self._warn_of_strangers(keys, parts, self._first[request.table].table)
         rows = find(keys, weight, torch.cat(parts), self._first[request.table])
         places = torch.arange(rows.shape[0], device=rows.device)
         if not request.paddings:
@@ -113,6 +117,22 @@ class Holder(nn.Module):
             for part, padding in zip(parts, request.paddings, strict=True)
         ]
         return Found(torch.cat([rows.new_zeros(1, rows.shape[1]), rows]), (places + 1) * torch.cat(kept), 0)
+
+    def _warn_of_strangers(self, keys: torch.Tensor, ids: Sequence[torch.Tensor], table: str) -> None:
+        """Warn, once, where the first ids that were looked up are all unknown: they may be made in another way."""
+        if self._num_strangers > MOST_STRANGERS or torch.compiler.is_compiling() or not len(keys) or keys.is_cuda:
+            return
+        if any(bool((keys[torch.searchsorted(keys, one).clamp(max=len(keys) - 1)] == one).any()) for one in ids):
+            self._num_strangers = MOST_STRANGERS + 1  # it knows some
+            return
+        self._num_strangers += sum(part.numel() for part in ids)
+        if self._num_strangers > MOST_STRANGERS:
+            log.warning(
+                "table %r: none of the first %d ids that were looked up has a row; make ids as in training, text by "
+                "fleet.data.hash_ids(column, values)",
+                table,
+                self._num_strangers,
+            )
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *others: Any) -> None:
         """Make room for the rows of a state_dict that has them; torch then compares and copies as ever.

@@ -175,11 +175,11 @@ class _Gather(torch.autograd.Function):
         inverse = plain(inverse)
         num_slots, batch = inverse.shape
         width = rows.shape[1]
-        out = torch.empty(batch, num_slots * width, **MEMORY)
-        _native.gather(plain(rows).numpy(), inverse.numpy(), out.numpy())
+        out = torch.empty(batch, num_slots, width, **MEMORY)  # no view, which autograd lets nobody change in place
+        _native.gather(plain(rows).numpy(), inverse.numpy(), out.numpy().reshape(batch, num_slots * width))
         ctx.save_for_backward(inverse)
         ctx.rows_shape = rows.shape
-        return out.view(batch, num_slots, width)
+        return out
 
     @staticmethod
     @once_differentiable

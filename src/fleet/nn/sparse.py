@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -90,7 +90,7 @@ class TableRequest:
 
 
 def _formats(table: str, wire: object) -> tuple[str | None, str | None]:
-    """Those of rows and of gradients; `TableSpec` checks the words."""
+    """The formats of rows and of gradients; `TableSpec` checks the words."""
     if isinstance(wire, tuple | list):
         if len(wire) != 2 or not all(isinstance(one, str) for one in wire):
             raise UsageError(
@@ -161,7 +161,8 @@ class SparseModule(Holder):
         if bound._worker is None:
             raise NotReadyError(
                 f"{type(self).__name__} has no table yet; pass the model to fleet.distributed_model(), then call "
-                "fleet.init_worker(), or without a job give it rows with fleet.load_inference_model(folder, model)"
+                "fleet.init_worker() (a module in a Python list or dict is no part of a model: nn.ModuleList and "
+                "nn.ModuleDict are), or without a job give it rows with fleet.load_inference_model(folder, model)"
             )
         if self.weight.device != bound._device:
             raise UsageError(
@@ -189,6 +190,13 @@ class SparseModule(Holder):
         """Rows for some ids: from the servers, or of its own."""
         if self.is_held:
             return [self.find(request) for request in requests]
+        if torch.compiler.is_compiling():  # it compiles what comes before and after, and cannot look into a call
+            asked: Callable[[Sequence[Request]], list[Found]] = torch.compiler.disable(self._asked)
+            return asked(requests)
+        return self._asked(requests)
+
+    def _asked(self, requests: Sequence[Request]) -> list[Found]:
+        """Rows from the servers."""
         if self._is_dry:
             return [self._zeros(request) for request in requests]
         found, worker, has_grad = [], self.worker, self.has_grad
@@ -298,7 +306,10 @@ def checked_cache(cache: object, cache_rows: object) -> int:
 def checked_ids(ids: torch.Tensor, what: str) -> torch.Tensor:
     """Ids must be int64: keys are, and a conversion would be a new tensor at every step."""
     if not isinstance(ids, torch.Tensor):
-        raise UsageError(f"{what} must be a tensor of int64 ids, got {type(ids).__name__}")
+        raise UsageError(
+            f"{what} must be a tensor of int64 ids, got {type(ids).__name__}; torch.tensor(numbers) makes one, and of "
+            "text torch.tensor(fleet.data.hash_ids(column, texts))"
+        )
     if ids.dtype != torch.int64:
         raise UsageError(f"{what} must be int64, got {ids.dtype}; call .long() on it when the batch is made")
     return ids

@@ -20,12 +20,12 @@ def all_reduce_s(workload: Workload, machines: Machines, num_workers: int) -> fl
 
 
 def rows_bytes(table: TableFacts) -> int:
-    """Of one worker's step, one way: a pull brings rows for keys, a push takes keys and gradients. Both as float32."""
+    """The bytes of one worker's step, one way: a pull brings rows for keys, a push takes keys and gradients."""
     return table.num_distinct * (KEY_BYTES + 4 * table.width)
 
 
 def served_bytes(workload: Workload) -> int:
-    """Of one worker's step, one way: rows of the distinct keys, and the dense parameters."""
+    """The bytes of one worker's step, one way: rows of the distinct keys, and the dense parameters."""
     return sum(map(rows_bytes, workload.tables)) + 4 * workload.dense.num_values
 
 

@@ -14,19 +14,19 @@ class TableFacts:
     name: str
     width: int
     value_bytes: int
-    """Of one row, without the state of its rule."""
+    """The bytes of one row, without the state of its rule."""
     state_bytes: int
-    """Of one row: what its rule keeps."""
+    """The bytes that the rule keeps for one row."""
     num_ids: int
     """Ids of the batch that were looked up."""
     num_distinct: int
     max_rows: int = 0
     max_bytes: int = 0
-    """Of one server; 0: no ceiling."""
+    """The most bytes on one server; 0: no ceiling."""
     memory: int = 0
-    """Of one server, beyond which rows lie on its disk; 0: all are in memory."""
+    """The bytes on one server beyond which rows lie on its disk; 0: all are in memory."""
     cache_rows: int = 0
-    """Of a cache of hot rows where the model is; 0: there is none."""
+    """The rows of a cache where the model is; 0: there is none."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class DenseFacts:
     """What the model has beside tables."""
 
     num_values: int
-    """Of the trained parameters."""
+    """The number of values in the trained parameters."""
     parameter_bytes: int
     gradient_bytes: int
     state_bytes: int
@@ -44,7 +44,7 @@ class DenseFacts:
     server_bytes: int = 0
     """What servers hold of it, values and the state of their rules."""
     largest_bytes: int = 0
-    """Of one parameter."""
+    """The bytes of the largest parameter."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class BlockFacts:
     saved_bytes: tuple[int, ...]
     """What each of them keeps for backward."""
     input_bytes: int
-    """Of all their inputs together, which are kept instead."""
+    """The bytes of all their inputs, which are kept instead."""
 
     @property
     def saving(self) -> int:
@@ -82,7 +82,7 @@ class Measured:
     activation_bytes: int
     """Kept for backward, each storage once."""
     peak_bytes: int
-    """Of GPU memory beyond what the model had before the step; 0 on a CPU."""
+    """The peak of GPU memory beyond what the model had before the step; 0 on a CPU."""
     process_bytes: int
     """Host memory of the whole process at its highest."""
     table_bytes: int = 0
@@ -143,11 +143,11 @@ class Machines:
     num_hosts: int
     host_memory: int
     num_cores: int
-    """Of each."""
+    """The cores of each machine."""
     num_gpus: int = 0
-    """Of each."""
+    """The GPUs of each machine."""
     gpu_memory: int = 0
-    """Of each GPU."""
+    """The bytes of memory of each GPU."""
     network: float = 1.25e9
     """Bytes a second between two of them, each way: 10 Gbit/s."""
     disk: int | None = None

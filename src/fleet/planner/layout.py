@@ -22,7 +22,7 @@ from fleet.planner.memory import (
 CORES_OF_PAIR = 4
 """A worker and the server beside it have so many cores: 4 + 4 did best of what was measured on 16."""
 MOST_WORKERS = 8
-"""Of one machine without as many GPUs: more were not measured."""
+"""The most workers of one machine without as many GPUs: more were not measured."""
 SERVER_BYTES = 300 << 20
 """A server's process before it has anything."""
 

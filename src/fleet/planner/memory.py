@@ -9,19 +9,19 @@ from math import ceil
 from fleet.planner.facts import TableFacts, Workload
 
 INDEX_BYTES = 25
-"""Of a row in memory beside its values and state: key, index, counters."""
+"""What a row takes in memory beside its values and state: key, index, counters."""
 COLD_BYTES, COLD_DISK_BYTES, DISK_SLACK = 1.7, 16, 1.5
-"""Of a row on the disk: in memory to find it, on the disk beside itself, and what is out of date meanwhile."""
+"""What a row on the disk takes: memory to find it, disk beside its values, and a factor for what is out of date."""
 FINDING_PART = 0.25
-"""Of `memory=`: what may be used to find rows on the disk."""
+"""The part of `memory=` that may be used to find rows on the disk."""
 HOST_PART, SERVER_PART = 0.9, 0.8
-"""Of a machine's memory: what a job may use, and what its servers may by default."""
+"""The parts of a machine's memory that a job may use, and that its servers use by default."""
 GPU_PART, CUDA_BYTES = 0.9, 512 << 20
-"""Of a GPU's memory: what fragments leave usable, and what CUDA and its libraries take of that."""
+"""The part of a GPU's memory that fragments leave usable, and the bytes that CUDA and its libraries take of it."""
 SEGMENT_BYTES = 2 * (32 << 20)
-"""Of sharding stage 3: the segment in use and the one that is being gathered."""
+"""What sharding stage 3 keeps gathered: the segment in use and the one on its way."""
 CACHE_MARKS_BYTES, CACHE_INDEX_BYTES, CACHE_WAYS = 12, 20, 32
-"""Of a row in a cache beside its values and state: its marks, and what finds it; rows come in sets of so many."""
+"""What a cached row takes beside its values and state: marks and index; rows come in sets of so many."""
 BATCHES_AT_ONCE = 3
 """Whose rows a cache has to hold: the one that is trained, the one ahead, and one that is just over."""
 BATCHES_ASSUMED = 1000
@@ -34,7 +34,7 @@ class Tables:
 
     rows: dict[str, int]
     assumed: tuple[str, ...]
-    """Those whose number of rows nobody has said."""
+    """The tables whose number of rows nobody has said."""
     memory_bytes: dict[str, int]
     """If all rows are in memory."""
     disk_bytes: int
@@ -44,22 +44,22 @@ class Tables:
 
     @property
     def total(self) -> int:
-        """Of all tables in memory."""
+        """The bytes of all tables in memory."""
         return sum(self.memory_bytes.values())
 
 
 def row_bytes(table: TableFacts) -> int:
-    """Of one row in memory."""
+    """The bytes of one row in memory."""
     return table.value_bytes + table.state_bytes + INDEX_BYTES
 
 
 def cache_row_bytes(table: TableFacts) -> int:
-    """Of one row of a cache of hot rows."""
+    """The bytes of one row in a cache of hot rows."""
     return table.value_bytes + table.state_bytes + CACHE_MARKS_BYTES + CACHE_INDEX_BYTES
 
 
 def cache_bytes(table: TableFacts) -> int:
-    """Of a table's cache of hot rows: whole sets, and twice as many while the batches at once need more."""
+    """The bytes of a table's cache of hot rows: whole sets, twice as many while batches under way need more."""
     if not table.cache_rows:
         return 0
     rows = ceil(table.cache_rows / CACHE_WAYS) * CACHE_WAYS
@@ -98,7 +98,7 @@ class Setting:
 
     num_workers: int = 1
     stage: int = 0
-    """Of sharding; 0: none."""
+    """The stage of sharding; 0: none."""
     has_half: bool = False
     """Activations in half precision, which the measured step did not have."""
     recomputes: bool = False
@@ -117,7 +117,7 @@ class WorkerMemory:
     activations: int
     others: int
     cache: int = 0
-    """Of hot rows."""
+    """The bytes of caches of hot rows."""
 
     @property
     def total(self) -> int:
@@ -164,7 +164,7 @@ def process_bytes(workload: Workload) -> int:
 
 
 def usable_gpu(gpu_memory: int) -> int:
-    """Of one GPU."""
+    """The bytes of one GPU that a job may use."""
     return max(0, int(GPU_PART * gpu_memory) - CUDA_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""The calls of `fleet` in a job with servers: each chooses the job, of modules or of programs, and hands it over.
+"""The calls of `fleet` in a job with servers: each chooses the job, of modules or registered, and hands it over.
 
 `fleet.api` imports this file, so torch and what needs it are imported when a call is made.
 """
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.life.passing import Passing
     from fleet.ps.worker.life.progress import Progress
+    from fleet.runtime.jobs import RegisteredJob, ServerJob
     from fleet.runtime.modules.module_job import ModuleJob
-    from fleet.runtime.modules.servers import ServerJob, Servers
-    from fleet.runtime.programs.job import ProgramJob
-    from fleet.static.executor.executor import Executor
-    from fleet.static.program import Program
+    from fleet.runtime.modules.servers import Servers
 
     Batch = TypeVar("Batch")
 
@@ -47,19 +45,17 @@ class ServerCalls(Questions):
         super()._forget()
         self._servers: Servers | None = None
         self._modules: ModuleJob | None = None
-        self._programs: ProgramJob | None = None
+        self._registered: RegisteredJob | None = None
 
     @property
     @abstractmethod
     def util(self) -> Util:
         """Collective calls for scripts: barrier, all_reduce, all_gather and files for each worker."""
 
-    def _program_job(self) -> ProgramJob:
-        if self._programs is not None:
-            return self._programs
-        from fleet.runtime.programs.job import ProgramJob
-
-        return ProgramJob(self._server_side(), self._is_collective)
+    @property
+    def registered_job(self) -> RegisteredJob | None:
+        """The job of this process, if it is of a kind that has registered itself."""
+        return self._registered
 
     def _module_job(self) -> ModuleJob:
         if self._modules is None:
@@ -71,8 +67,8 @@ class ServerCalls(Questions):
         return self._modules
 
     def _server_job(self) -> ServerJob:
-        """The job with servers: of programs once an optimizer of programs was distributed, else of modules."""
-        return self._module_job() if self._programs is None else self._programs
+        """The job with servers: a registered one once an optimizer of its kind was distributed, else of modules."""
+        return self._module_job() if self._registered is None else self._registered
 
     def _server_side(self) -> Servers:
         if self._servers is None:
@@ -190,7 +186,7 @@ class ServerCalls(Questions):
 
     def stop_worker(self) -> None:
         """Send what is queued, take leave of the servers. Afterwards the model has the servers' dense parameters."""
-        for job in (self._programs, self._modules):
+        for job in (self._registered, self._modules):
             if job is not None:
                 job.stop_worker()
         self._watch_no_more()
@@ -210,23 +206,17 @@ class ServerCalls(Questions):
 
             stalls.watch_from_the_start(self._server_side())
 
-    def save_persistables(
-        self,
-        executor: Executor | str | PathLike[str],
-        dirname: str | PathLike[str] | None = None,
-        main_program: Program | None = None,
-    ) -> Path | None:
+    def save_persistables(self, *args: Any, **more: Any) -> Path | None:
         """Write a checkpoint of everything on the servers, on a file system that all share; every worker calls it.
 
-        Worker 0 has it written and waits for nobody, so that it may also call this alone; the others wait for it.
-        For modules: `save_persistables(dirname)`. For programs: `save_persistables(executor, dirname)`; without servers
-        it is one file for each variable.
+        Worker 0 has it written and waits for nobody, so that it may also call this alone; the others wait for it. It
+        takes the folder to write: `save_persistables(dirname)`.
         """
-        if self._is_collective and self._programs is None:
+        if self._is_collective and self._registered is None:
             raise UsageError(
                 "fleet.save_persistables() has servers write, and a collective job has none; save with fleet.Checkpoint"
             )
-        return self._server_job().save_persistables(executor, dirname, main_program)
+        return self._server_job().save_persistables(*args, **more)
 
     def load_model(self, dirname: str | PathLike[str]) -> int:
         """Replace everything on the servers by a checkpoint, which any number of servers may have written.
@@ -261,9 +251,7 @@ class ServerCalls(Questions):
     def save_inference_model(self, *args: Any, **more: Any) -> Path | list[str]:
         """Write values only, as plain numpy files, for serving; every worker calls it, as `save_persistables`.
 
-        For modules: `save_inference_model(dirname)`. For programs: `save_inference_model(executor, dirname,
-        feeded_var_names, target_vars, main_program=None)`, which writes the part of the program that leads from the
-        feeds to the targets and its parameters, those on servers included; returns the names of the targets.
+        It takes the folder to write: `save_inference_model(dirname)`.
         """
         return self._server_job().save_inference_model(*args, **more)
 

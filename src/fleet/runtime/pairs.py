@@ -43,6 +43,7 @@ class Pairs:
             )
         _refuse_tables(module)
         model = DistributedModel(module, self.strategy, self._num_workers, self._device)
+        self.strategy.close("fleet.distributed_model()")
         self._given.append(module)
         self.models.append(model)
         step_parts.watch(model)
@@ -53,6 +54,7 @@ class Pairs:
     def add_optimizer(self, users: Optimizer) -> CollectiveOptimizer:
         """The optimizer to train with in place of the user's; it is linked to the model that has its parameters."""
         optimizer = CollectiveOptimizer(users, self.strategy)
+        self.strategy.close("fleet.distributed_optimizer()")
         self.optimizers.append(optimizer)
         for model in self.models:
             self._link(model, optimizer)

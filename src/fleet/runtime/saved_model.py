@@ -72,7 +72,7 @@ def _format(where: Path) -> object:
 
 def _why_not(folder: Path) -> str:
     if (folder / "__model__").exists():
-        return f"{folder} has the inference model of a program; load it with fleet.static.load_inference_model()"
+        return f"{folder} has the inference model of a program; load it with fleet_programs.load_inference_model()"
     if not folder.exists():
         return f"no inference copy or checkpoint in {folder}: there is no such folder"
     if steps := StepFolders(folder).complete():

@@ -37,7 +37,7 @@ def load_inference_model(folder: Folder, model: Model) -> Model:
     if not isinstance(model, nn.Module):
         raise UsageTypeError(
             f"fleet.load_inference_model(folder, model) takes a torch.nn.Module, got {type(model).__name__}; the model "
-            "of a program is loaded by fleet.static.load_inference_model(folder, executor)"
+            "of a program is loaded by fleet_programs.load_inference_model(folder, executor)"
         )
     sparse = {name: module for name, module in model.named_modules() if isinstance(module, SparseModule)}
     for module in sparse.values():

@@ -1,6 +1,6 @@
 """How a static program is compiled and run, and how cuDNN picks its kernels.
 
-`fleet.static.BuildStrategy()` and `strategy.build_strategy` are the same class. Many of its fields are hints of
+`fleet_programs.BuildStrategy()` and `strategy.build_strategy` are the same class. Many of its fields are hints of
 PaddlePaddle's, which change no result and nothing else here; each says why.
 """
 

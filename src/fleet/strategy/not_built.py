@@ -123,7 +123,7 @@ NOT_BUILT: Names = {
         stat_var_names=(),
     ),
     "fs_client_param": _each(
-        "use fleet.data.fs.HDFSClient(hadoop_home, configs)", uri="", user="", passwd="", hadoop_bin=""
+        "use fleet_programs.fs.HDFSClient(hadoop_home, configs)", uri="", user="", passwd="", hadoop_bin=""
     ),
     "sparse_table_configs": {ANY: _TABLE},
     "fleet_desc_configs": {ANY: _TABLE},
@@ -163,7 +163,7 @@ NOT_BUILT: Names = {
     "tensor_parallel_configs": _each(_BIG_MODEL, tensor_parallel_degree=1, tensor_init_seed=-1),
     "hybrid_configs": _each(_GRID, dp_degree=-1, mp_degree=1, pp_degree=1, sharding_degree=1, sep_degree=1),
     **_each("set strategy.auto", semi_auto=False, auto_search=False),
-    **_each("give fleet.static.CompiledProgram a BuildStrategy", without_graph_optimization=True),
+    **_each("give fleet_programs.CompiledProgram a BuildStrategy", without_graph_optimization=True),
     **_each("set strategy.cudnn_exhaustive_search", conv_workspace_size_limit=512),
     **_each("set strategy.channels_last or strategy.auto", cudnn_batchnorm_spatial_persistent=False),
 }

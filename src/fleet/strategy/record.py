@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
+from fleet.errors import StrategyError
 from fleet.strategy.field import AnySpec, Member, Spec
 from fleet.strategy.support import Defaults, default_of, groups_of, kept, mapping, refuse
 
@@ -101,7 +102,28 @@ class Record:
 
     def _keep(self, clean: Mapping[str, Any]) -> None:
         """Every write of checked values passes here."""
+        if clean and (reader := self.__dict__.get("_reader")):
+            raise StrategyError(
+                f"{self.__dict__['_path']}.{next(iter(clean))} was set after {reader}, which has read the strategy; "
+                "set it before that call"
+            )
         self.__dict__["_values"].update(clean)
+
+    def close(self, reader: str) -> None:
+        """Refuse every later setting, for this call has read them; with "" take them again."""
+        self.__dict__["_reader"] = reader
+        for one in self.__dict__["_values"].values():
+            if isinstance(one, Record):
+                one.close(reader)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a call has read it, so that nothing can be set."""
+        return bool(self.__dict__.get("_reader"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, which nobody has read, can be set."""
+        return {name: value for name, value in self.__dict__.items() if name != "_reader"}
 
     def is_set(self, name: str) -> bool:
         """Whether somebody has set a field of this record, be it to its default."""

@@ -10,8 +10,10 @@ The fields come from one file per theme; this file adds what concerns the whole.
 
 from __future__ import annotations
 
+import logging
 from os import PathLike
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
+from weakref import WeakValueDictionary
 
 from fleet.errors import NotSupportedError, StrategyError
 from fleet.strategy.collective import CollectiveFields
@@ -24,6 +26,8 @@ from fleet.strategy.parameter_server import ParameterServerFields
 from fleet.strategy.record import Leaf
 from fleet.strategy.text import read, write
 from fleet.strategy.training import TrainingFields
+
+_log = logging.getLogger(__name__)
 
 _OF_ONE_PROGRAM = ("torch_compile", "cuda_graph", "memory_optimize", "num_trainers", "trainer_id")
 """Fields of a BuildStrategy that only a CompiledProgram can honour."""
@@ -49,8 +53,27 @@ class DistributedStrategy(
     <Mode.ASYNC: 'async'>
     """
 
+    _alive: ClassVar[WeakValueDictionary[int, DistributedStrategy]] = WeakValueDictionary()
+
     def __init__(self) -> None:
         super().__init__("strategy")
+        self._alive[id(self)] = self
+
+    def close(self, reader: str) -> None:
+        """Refuse every later setting, for this call has read them; warn where another strategy was meant."""
+        super().close(reader)
+        if not reader or self.changed():
+            return
+        for one in [*self._alive.values()]:
+            if one.is_closed or not (changed := one.changed()):
+                continue
+            switches = [leaf for leaf in one.leaves() if len(leaf.path) == 1 and one.is_set(leaf.path[0])]
+            leaf = (switches + changed)[0]
+            _log.warning(
+                "strategy.%s = %s was set in a strategy that Fleet was not given; write fleet.init(strategy=strategy)",
+                leaf.dotted,
+                shown(leaf.value),
+            )
 
     @property
     def mode(self) -> Mode:
@@ -77,7 +100,7 @@ class DistributedStrategy(
             if leaf.dotted in _OF_ONE_PROGRAM:
                 raise NotSupportedError(
                     f"strategy.build_strategy.{leaf.dotted} is for one program; give the BuildStrategy to "
-                    "fleet.static.CompiledProgram(program, build_strategy)"
+                    "fleet_programs.CompiledProgram(program, build_strategy)"
                 )
         if is_collective is not None:
             self._refuse_elsewhere(is_collective)

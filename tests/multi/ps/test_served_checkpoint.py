@@ -398,6 +398,8 @@ def test_another_worker_alone_is_told_of_worker_0(tmp_path: Path) -> None:
 
     with served(1) as (endpoints, _):
         told = workers(endpoints, 2, work)[1]
-    assert told.startswith(
-        "fleet.save_persistables(): worker 0 writes for all, and has not: worker 0 went on, or left,"
+    assert told == (
+        f"fleet.save_persistables(): worker 0 writes for all, and has not written {tmp_path / 'saved'}: worker 0 went "
+        "on, or left, without fleet.save_persistables(); every worker calls it, at the same step, and gives the same "
+        "folder"
     )

@@ -25,7 +25,11 @@ def run_cases(
     A case is a function of one of the `modules`, a comma list.
     """
     here = Path(__file__)
-    path = [str(here.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path = [
+        str(here.parents[2]),
+        str(here.parents[3] / "compat" / "tests"),
+        *filter(None, [os.environ.get("PYTHONPATH")]),
+    ]
     result = fleetrun(
         *("--nproc_per_node", num_workers, *where, "--quiet", here, folder, modules, *cases),
         cwd=folder,

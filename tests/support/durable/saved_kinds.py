@@ -19,14 +19,14 @@ import torch
 from torch import nn
 
 import fleet
-from fleet import static
+import fleet_programs as static
 from fleet.nn import Embedding
 from fleet.ps.server.service import Service
 from fleet.runtime.training.checkpoint import Checkpoint
-from fleet.static import io
-from fleet.static.json_form import to_json
+from fleet_programs import io
+from fleet_programs.program.json_form import to_json
+from program_support.programs_alone import Alone, feed
 from support.parity.training import Trainer, exported, joined, served
-from support.programs_alone import Alone, feed
 
 
 @dataclass(frozen=True)

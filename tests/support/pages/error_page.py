@@ -17,7 +17,7 @@ from __future__ import annotations
 ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 '''
 TAIL = ''')
-"""Of each entry the class in whose section it stands, its anchor, and the texts it is for."""
+"""For each entry: the class in whose section it stands, its anchor, and the texts it is for."""
 '''
 
 
@@ -32,7 +32,7 @@ def sections() -> list[str]:
 
 
 def entries() -> list[tuple[str, str, tuple[str, ...]]]:
-    """Of each entry the class in whose section it stands, its anchor, and the texts that its block lists."""
+    """For each entry: the class in whose section it stands, its anchor, and the texts that its block lists."""
     found = []
     for section in re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
         kind, *parts = re.split(r"^### (.+)$", section, flags=re.MULTILINE)

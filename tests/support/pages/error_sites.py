@@ -10,7 +10,8 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[3] / "src" / "fleet"
+ROOT = Path(__file__).parents[3]
+SOURCES = (ROOT / "src" / "fleet", ROOT / "compat" / "src" / "fleet_programs")
 HOLE = "…"
 ENOUGH = 24
 """No error has more forms than this; where choices multiply to more, the first are looked at."""
@@ -28,7 +29,7 @@ class Site:
     """What it may say: a line for each form that its choices lead to."""
 
     def __str__(self) -> str:
-        return f"src/fleet/{self.path}:{self.line} {self.kind}: {self.texts[0]}"
+        return f"{self.path}:{self.line} {self.kind}: {self.texts[0]}"
 
 
 @dataclass
@@ -44,7 +45,7 @@ class _Module:
 
 @cache
 def sites() -> tuple[Site, ...]:
-    """Every place in `src/fleet` where an error of Fleet's is made."""
+    """Every place of the packages where an error of Fleet's is made."""
     gc.disable()  # there is none among a million nodes, which go when the places are known
     classes = _error_classes()
     found = tuple(site for module in _modules() for site in _sites_of(module, classes))
@@ -56,7 +57,7 @@ def sites() -> tuple[Site, ...]:
 
 @cache
 def _modules() -> list[_Module]:
-    return [_read(path) for path in sorted(SOURCE.rglob("*.py"))]
+    return [_read(path) for source in SOURCES for path in sorted(source.rglob("*.py"))]
 
 
 @cache
@@ -70,7 +71,7 @@ def _functions() -> dict[str, tuple[_Module, ast.FunctionDef]]:
 
 
 def _read(path: Path) -> _Module:
-    module = _Module(path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text()))
+    module = _Module(path.relative_to(ROOT).as_posix(), ast.parse(path.read_text()))
     scope_of: dict[ast.AST, ast.AST] = {module.tree: module.tree}
     module.scopes[module.tree] = {}
     for node in ast.walk(module.tree):  # from the outside in, so a parent is known before its children

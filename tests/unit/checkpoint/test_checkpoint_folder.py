@@ -132,6 +132,14 @@ def test_a_file_that_nobody_reported_stops_the_commit(tmp_path: Path) -> None:
         commit(writing, tmp_path / "c", manifest)
 
 
+def test_a_commit_goes_on_where_a_former_life_was_killed(tmp_path: Path) -> None:
+    writing = begin(tmp_path / "c")
+    manifest = write(writing, 1)
+    (writing / f"{Manifest.FILE}.unfinished").write_text("the beginning of")
+    commit(writing, tmp_path / "c", manifest)
+    assert loaded(tmp_path / "c") == 1
+
+
 def test_what_is_not_ours_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "thesis.txt").write_text("years of work")

@@ -175,6 +175,8 @@ def test_a_strategy_that_changes_too_late_is_refused(here: Fleet) -> None:
         here.distributed_model(nn.Linear(1, 1))
     strategy.dense = "server"
     here.distributed_model(nn.Linear(1, 1))
+    with pytest.raises(StrategyError, match=r"gradient_merge was set after fleet\.distributed_model\(\), which"):
+        strategy.gradient_merge = True
     with pytest.raises(UsageError, match="another strategy"):
         here.init(strategy=strategy_of(gradient_merge=True))
 

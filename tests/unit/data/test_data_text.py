@@ -230,7 +230,9 @@ def test_a_packed_file_that_is_cut_off(tmp_path: Path, cut_off: int) -> None:
 def test_headers_that_do_not_fit(file: Path) -> None:
     schema = fleet.data.Schema(label="click", categories=["user"], delimiter=",", header=True)
     for text, message in {
-        b"click,userid\n": r"has no column 'user'; its header has 'click', 'userid'$",
+        b"click,userid\n": r"has no column 'user'; its header has 'click', 'userid'; did you mean 'userid'\?$",
+        b"click,person\n": r"has no column 'user'; its header has 'click', 'person'$",
+        b"click;user\n": r"its header has 'click;user'; it is divided by ';', and the schema's delimiter is ','$",
         b"click,user,user\n": "has column 'user' 2 times; rename all but one",
         b"\xe4,user\n": r"the header of .* is not UTF-8 text \(.*\); convert the file",
         b",".join([b"x"] * 30): "'x' and 20 more$",
@@ -241,6 +243,14 @@ def test_headers_that_do_not_fit(file: Path) -> None:
     both = fleet.data.Schema(label="a", columns=["a", "b", "c"], delimiter=",", header=True)
     with pytest.raises(UsageError, match="has 30 columns where the schema names 3"):
         TextFormat(both).cut(str(file), 100)
+
+
+def test_a_header_that_the_schema_does_not_know_of(file: Path) -> None:
+    schema = fleet.data.Schema(label="click", categories=["user"], delimiter=",", columns=["click", "user"])
+    for text in (b"click,user\r\n1,anna\n", b'"click",user\n1,anna\n', b"\xef\xbb\xbfclick,user\n1,anna\n"):
+        file.write_bytes(text)
+        with pytest.raises(UsageError, match=r"first line of \S* has the names of the columns; .* header=True$"):
+            TextFormat(schema).cut(str(file), 100)
 
 
 def test_files_that_cannot_be_opened(file: Path, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_calls_of_a_job_that_do_not_fit_are_refused() -> None:
     with joined() as one:
         with pytest.raises(NotReadyError, match="init_worker.. was called before; call fleet.stop_worker.. first"):
             one.fleet.init_worker()
-        with pytest.raises(UsageTypeError, match="a job of modules takes one argument, save_persistables.dirname."):
+        with pytest.raises(UsageTypeError, match="takes one argument for modules; write"):
             one.fleet.save_persistables("executor", "folder")
         one.train(1)
         one.fleet.stop_worker()

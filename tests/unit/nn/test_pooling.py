@@ -34,6 +34,17 @@ def assert_same(ours: torch.Tensor, rows: torch.Tensor, theirs: torch.Tensor, do
     torch.testing.assert_close(grads.double(), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("ids", [indices(4, 3), indices(4, 2, 3)])
+def test_what_was_looked_up_may_be_changed_in_place(ids: torch.Tensor) -> None:
+    rows, slots = leaf(4, 5), leaf(4, 5)
+    pool(rows, ids).mul_(3.0).sum().backward()
+    counts = torch.bincount(ids.flatten(), minlength=4).float()
+    assert rows.grad is not None
+    assert torch.equal(rows.grad, 3.0 * counts[:, None].expand(4, 5))
+    functional.relu(pool_slots(slots, ids.reshape(1, -1)), inplace=True).sum().backward()
+    assert slots.grad is not None
+
+
 def test_examples() -> None:
     assert doctest.testmod(pooling).failed == 0
 

@@ -16,7 +16,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-SOURCES = {"src/fleet": "fleet", "compat/src/fleet_paddle": "fleet_paddle", "compat/src/paddle": "paddle"}
+SOURCES = {
+    "src/fleet": "fleet",
+    **{f"compat/src/{house}": house for house in ("fleet_programs", "fleet_paddle", "paddle")},
+}
 """The folders that are looked at, with the package that each of them is."""
 
 GENERATED = {"ps/proto"}
@@ -45,7 +48,7 @@ DESCRIBED_BY = {
     "fleet.checkpoint.state.tables.ReadableTable": "fleet._native.Table",
     "fleet.checkpoint.state.tables.TableLike": "fleet._native.Table",
     "fleet.collective.parts.own_bucket.Bucket": "torch.distributed.GradBucket",
-    "fleet.data.slotted.exchange.ShuffleFleet": "fleet.api.Fleet",
+    "fleet_programs.datasets.exchange.ShuffleFleet": "fleet.api.Fleet",
     "fleet.data.queue.QueueFleet": "fleet.api.Fleet",
     "fleet.data.shards.workers.ReaderFleet": "fleet.api.Fleet",
     "fleet.runtime.training.objects.Stateful": "torch.optim.Optimizer",
@@ -63,7 +66,7 @@ class Class:
 
     documented: set[str]
     bases: list[str]
-    """Dotted names, for example `fleet.static.variable.Variable` or `torch.nn.Module`."""
+    """Dotted names, for example `fleet_programs.program.variable.Variable` or `torch.nn.Module`."""
 
 
 @dataclass

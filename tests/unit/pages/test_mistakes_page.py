@@ -15,6 +15,7 @@ from support.first_days.first_day import Mistake, edited
 from support.first_days.mistakes_alone import ALONE
 from support.first_days.mistakes_in_jobs import IN_JOBS
 from support.first_days.mistakes_page import said_by_the_page
+from support.mistakes_first_week import IN_JOBS_OF_TWO, IN_ONE_PROCESS
 
 SAYS = said_by_the_page()
 
@@ -32,13 +33,13 @@ def _as_if_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 
 def test_the_page_has_every_mistake_and_no_other() -> None:
-    assert list(SAYS) == [*ALONE, *IN_JOBS]
+    assert list(SAYS) == [*ALONE, *IN_ONE_PROCESS, *IN_JOBS, *IN_JOBS_OF_TWO]
     assert len(SAYS) >= 60
 
 
-@pytest.mark.parametrize("did", ALONE)
+@pytest.mark.parametrize("did", ALONE | IN_ONE_PROCESS)
 def test_it_is_named(did: str, caplog: pytest.LogCaptureFixture) -> None:
-    mistake: Mistake = ALONE[did]
+    mistake: Mistake = (ALONE | IN_ONE_PROCESS)[did]
     code = compile(edited(mistake.script, mistake.changes), "train.py", "exec")
     if mistake.fails:
         with pytest.raises(fleet.FleetError, match=SAYS[did]) as raised:

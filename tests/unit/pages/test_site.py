@@ -45,7 +45,8 @@ def anchors(page: Path) -> set[str]:
 def test_links_lead_somewhere(page: Path) -> None:
     for target, anchor in outside.links(page.read_text()):
         where = (page.parent / target).resolve() if target else page
-        assert where.exists(), f"{page.name} links to {target}"
+        is_made = where == ROOT / outside.NAMES
+        assert where.exists() or is_made, f"{page.name} links to {target}"
         assert not anchor or where.suffix != ".md" or anchor in anchors(where), f"{page.name}: {target}#{anchor}"
 
 
@@ -80,7 +81,8 @@ def test_lists_and_tables_stand_after_an_empty_line(page: Path) -> None:
 
 def test_pages_outside_are_part_of_the_site() -> None:
     found = outside.pages()
-    assert {"repository/CHANGELOG.md", "repository/benchmarks/results/ctr.json.md", "adr/index.md"} <= set(found)
+    assert found["paddle_names.md"].startswith("# Names of PaddlePaddle")
+    assert {"repository/CHANGELOG.md", "repository/benchmarks/results/ctr.json.md"} <= set(found)
     assert "(../../parameter_server.md#modes)" in found["repository/examples/recommenders.md"]
 
 

@@ -215,7 +215,7 @@ def test_files_are_dealt_in_blocks_and_none_is_lost(count: int) -> None:
 
 def test_public_names_are_sorted_and_all_resolve() -> None:
     assert fleet.__all__ == sorted(fleet.__all__)
-    only_after_init = {"device", "main_program", "startup_program", "util"}
+    only_after_init = {"device", "util"}
     assert all(getattr(fleet, name) is not None for name in set(fleet.__all__) - only_after_init)
     with pytest.raises(AttributeError, match="no attribute 'innit'"):
         _ = fleet.innit

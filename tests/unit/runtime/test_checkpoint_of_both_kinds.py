@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import fleet
+from fleet.checkpoint import StepFolders, TrainingManifest
 from fleet.errors import CheckpointError, NotReadyError, UsageError, UsageTypeError
 from fleet.runtime.training.checkpoint import Checkpoint
 
@@ -114,6 +115,24 @@ def test_the_best_is_never_deleted(kind: str, best: Any, expected: int, tmp_path
     assert checkpoint.load(best=True) == checkpoint.step == expected
     assert run.values() == values[expected]
     assert checkpoint.load() == 7
+
+
+class Pruned(StepFolders):
+    """Worker 0 deletes a step while this one looks for the best."""
+
+    def read(self, step: int) -> tuple[Path, TrainingManifest]:
+        if step == 1:
+            self.prune(1)
+        return super().read(step)
+
+
+def test_the_best_is_found_while_another_worker_deletes_old_ones(tmp_path: Path) -> None:
+    checkpoint = Run("collective").checkpoint(tmp_path, keep=2, best="max")
+    for step in (1, 2):
+        checkpoint.save(step, metric=0.5 + step)
+    checkpoint.wait()
+    assert Pruned(tmp_path).best("max") == 2
+    assert steps_in(tmp_path) == [2]
 
 
 def test_metrics_that_are_none(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

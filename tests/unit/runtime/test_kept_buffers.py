@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import nn
 
 import fleet
 from fleet.errors import CheckpointError, UsageError
+from fleet.ps.worker.sending.kept import ChangedTensors, keep
 from support.parity.training import Trainer, joined, strategy
 
 pytestmark = pytest.mark.timeout(60)
@@ -67,6 +69,26 @@ def test_the_present_tensor_is_saved_and_loaded(tmp_path: Path, call: str) -> No
         assert isinstance(other.model, Counting)
         assert int(other.model.steps) == 3
         np.testing.assert_array_equal(other.model.seen, [1.75, 1.75])
+
+
+def test_what_a_script_changes_goes_with_pushes_if_it_is_small(caplog: pytest.LogCaptureFixture) -> None:
+    model, again = Counting(), Counting()
+    for one in (model, again):
+        one.register_buffer("large", torch.zeros(1000))
+        one.register_buffer("table", torch.arange(4))  # which nothing changes
+    changed = ChangedTensors(keep(model.named_buffers(), 1, model))
+    assert changed.state() == {}
+    for _ in range(3):
+        model(torch.ones(3, 2))
+        model.get_buffer("large").add_(1)
+        stored = changed.state()
+        assert changed.state() == stored
+    assert set(stored) == {"steps", "seen"}  # and not the one that changes its form
+    assert len(caplog.messages) == 1
+    assert "'large' is changed by the script and takes more than 3072 bytes" in caplog.text
+    ChangedTensors(keep(again.named_buffers(), 1, again)).restore(json.loads(json.dumps(stored)))
+    assert (int(again.steps), again.seen.tolist()) == (3, [1.75, 1.75])
+    assert not again.get_buffer("large").any()
 
 
 def test_another_form_is_an_error(tmp_path: Path) -> None:

@@ -285,14 +285,14 @@ def test_folders_of_another_kind_are_named(tmp_path: Path) -> None:
     (tmp_path / "run" / "step-00000002").mkdir(parents=True)
     (tmp_path / "run" / "step-00000002" / "manifest.json").write_text("{}")
     for name, says in {
-        "program": "has the inference model of a program; load it with fleet.static.load_inference_model()",
+        "program": "has the inference model of a program; load it with fleet_programs.load_inference_model()",
         "empty": "no inference copy or checkpoint in .*: it is empty; give the folder that was saved",
         "nowhere": "there is no such folder",
         "run": "has the checkpoints of a run; name one of them, such as .*/run/step-00000002",
     }.items():
         with pytest.raises(CheckpointError, match=says):
             fleet.load_inference_model(tmp_path / name, nn.Linear(1, 1))
-    with pytest.raises(UsageTypeError, match=r"fleet.static.load_inference_model\(folder, executor\)"):
+    with pytest.raises(UsageTypeError, match=r"fleet_programs.load_inference_model\(folder, executor\)"):
         fleet.load_inference_model(tmp_path, object())  # type: ignore[type-var]
 
 

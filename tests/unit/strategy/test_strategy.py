@@ -10,7 +10,7 @@ from typing import assert_type
 import numpy as np
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import StrategyError, UnknownFieldError
 from fleet.strategy import DistributedStrategy, Mode
 
@@ -314,3 +314,32 @@ def test_repr_is_an_aligned_table_of_differences(strategy: DistributedStrategy) 
 def test_nothing_can_be_deleted(strategy: DistributedStrategy) -> None:
     with pytest.raises(AttributeError, match="assign its default"):
         del strategy.amp
+
+
+def test_what_a_call_has_read_cannot_be_set_until_it_is_let_go(strategy: DistributedStrategy) -> None:
+    strategy.close("fleet.init_worker()")
+    with pytest.raises(StrategyError, match=r"strategy\.a_sync was set after fleet\.init_worker\(\), which has read"):
+        strategy.a_sync = True
+    with pytest.raises(StrategyError, match=r"strategy\.a_sync_configs\.k_steps was set after fleet\.init_worker\(\)"):
+        strategy.a_sync_configs = {"k_steps": 4}
+    for one in (copy.copy(strategy), pickle.loads(pickle.dumps(strategy))):
+        one.a_sync = True
+        one.a_sync_configs.k_steps = 4
+    strategy.close("")
+    strategy.a_sync_configs.k_steps = 4
+
+
+def test_a_strategy_that_was_meant_and_not_given(
+    strategy: DistributedStrategy, caplog: pytest.LogCaptureFixture
+) -> None:
+    strategy.clip_norm = 0.0625  # as no other strategy that is alive
+    DistributedStrategy().close("fleet.init_worker()")
+    says = (
+        "strategy.clip_norm = 0.0625 was set in a strategy that Fleet was not given; write "
+        "fleet.init(strategy=strategy)"
+    )
+    assert says in caplog.messages
+    caplog.clear()
+    strategy.close("fleet.init_worker()")
+    DistributedStrategy().close("fleet.init_worker()")
+    assert says not in caplog.messages

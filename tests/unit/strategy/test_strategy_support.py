@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import FleetError, NotSupportedError, StrategyError, UnknownFieldError
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.not_built import NOT_BUILT, Names, NotBuilt
@@ -144,7 +144,12 @@ def test_a_contradiction_is_told(strategy: DistributedStrategy) -> None:
         ("build_strategy", "debug_graphviz_path", "a.dot", "is not built; print the program"),
         ("build_strategy", "use_hierarchical_allreduce", True, "is not built; NCCL finds the way"),
         ("build_strategy", "sync_batch_norm", True, "is not built for programs; leave it out. For torch modules set"),
-        ("build_strategy", "memory_optimize", True, "is for one program; give the BuildStrategy to fleet.static.Compi"),
+        (
+            "build_strategy",
+            "memory_optimize",
+            True,
+            "is for one program; give the BuildStrategy to fleet_programs.Compi",
+        ),
         ("execution_strategy", "num_iteration_per_run", 2, "must be 1; run the program in a loop"),
     ],
 )

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.variable import Variable
 from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.variables import has_variable
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 
 class Distribution:

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.variable import Variable
 from fleet_paddle.distribution.base import Distribution, operands
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import functional
 from fleet_paddle.imperative.tensor import as_paddle
+from fleet_programs.program.variable import Variable
 
 
 class Categorical(Distribution):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.ops import definition, known
 from fleet_paddle.fluid import layers
 from fleet_paddle.imperative import nn
 from fleet_paddle.imperative.nn.taking import TakingLayer
+from fleet_programs.operators import definition, known
 
 
 class Layer(nn.Layer):

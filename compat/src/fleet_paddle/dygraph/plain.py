@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import layers
 from fleet_paddle.dygraph.layer import Layer
 from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative import ParallelEnv, init_parallel_env
 from fleet_paddle.imperative.creation import to_tensor
 from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
+from fleet_programs import layers
 
 _dropout = computed("dropout", layers.dropout)
 _pool2d = computed("pool2d", layers.pool2d)

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import layers
-from fleet.static.initializer import Constant, Normal
 from fleet_paddle.dygraph.layer import ActingLayer, Layer, activation, whole
 from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative import nn as imperative
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.programs.ops.gru import matrices
+from fleet_programs import layers
+from fleet_programs.parameters.initializer import Constant, Normal
 
 _conv2d_transpose = computed("conv2d_transpose", layers.conv2d_transpose)
 REST = "dilation=1, groups=None, param_attr=None, bias_attr=None, use_cudnn=True, act=None, dtype='float32'"

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.layers.nested import flat, packed
-from fleet.static.program import default_main_program
 from fleet_paddle.fluid import layers as fl
+from fleet_programs.layers.building.nested import flat, packed
+from fleet_programs.program.program import default_main_program
 
 LOWEST = -1e9
 """The score of what must not be chosen."""

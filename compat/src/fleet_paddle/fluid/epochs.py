@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.settings import checked, number, whole
 from fleet.strategy.check import Check, Number, Switch, Whole
 from fleet_paddle.fluid.rates import Formula, LearningRateDecay
 from fleet_paddle.plateau import Plateau
+from fleet_programs.parameters.settings import checked, number, whole
 
 
 class EpochDecay(LearningRateDecay):

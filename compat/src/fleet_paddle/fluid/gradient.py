@@ -13,15 +13,15 @@ from typing import Any
 import torch
 
 from fleet.errors import NotSupportedError
-from fleet.static.backward import gradients
-from fleet.static.dtypes import FLOATS
-from fleet.static.executor.compile import needed
-from fleet.static.executor.emit import Emitter, Step
-from fleet.static.executor.lowering import Lowering
-from fleet.static.executor.scope import Scope
-from fleet.static.operator import Operator
-from fleet.static.program import Program, program_guard
-from fleet.static.registry import definition
+from fleet_programs.backward.backward import gradients
+from fleet_programs.definition.dtypes import FLOATS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import definition
+from fleet_programs.executor.compile import needed
+from fleet_programs.executor.emit import Emitter, Step
+from fleet_programs.executor.scope import Scope
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.program.program import Program, program_guard
 
 Run = Callable[..., tuple[Any, ...]]
 

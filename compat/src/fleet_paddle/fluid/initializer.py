@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fleet.errors import NotSupportedError
-from fleet.static import initializer
+from fleet_programs.parameters import initializer
 
 
 class Constant(initializer.Constant):

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.attr import ParamAttr
-from fleet.static.initializer import Initializer
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.operator import Operator
-from fleet.static.program import Program, default_main_program, default_startup_program
-from fleet.static.variable import Parameter, Variable
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.mode import is_dynamic
+from fleet_programs.definition.operator import Operator
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.parameters.initializer import Initializer
+from fleet_programs.program.program import Program, default_main_program, default_startup_program
+from fleet_programs.program.variable import Parameter, Variable
 
 
 class LayerHelper:

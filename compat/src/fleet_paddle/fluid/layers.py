@@ -1,4 +1,4 @@
-"""Every name of `fleet.static.layers` and of `programs.layers`; functions take tensors as well.
+"""Every name of `fleet_programs.layers` and of `programs.layers`; functions take tensors as well.
 
 Given a variable, a layer adds operators to its program; given a tensor, it computes (`traced`). What is given neither,
 such as the shape of `zeros`, is a tensor after `guard()` or `enable_dygraph()`.
@@ -14,15 +14,15 @@ from typing import Any
 import torch
 
 from fleet.errors import NotSupportedError, UsageTypeError
-from fleet.static import layers
-from fleet.static.callsite import prefix
-from fleet.static.variable import Variable
 from fleet_paddle import mode
 from fleet_paddle.fluid import making, shortcuts
 from fleet_paddle.fluid.traced import Traced
 from fleet_paddle.past import with_past
 from fleet_paddle.programs import composed, nets, sized
 from fleet_paddle.programs import layers as more
+from fleet_programs import layers
+from fleet_programs.expressions.callsite import prefix
+from fleet_programs.program.variable import Variable
 
 REMEDIES = {
     "auc": "metrics.Auc(name), which holds the counts",

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 
 from fleet.errors import NotSupportedError
-from fleet.static import layers
 from fleet_paddle import mode
 from fleet_paddle.fluid import flow, rates
 from fleet_paddle.fluid.traced import Traced, write
 from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.tensor import Parameter, Tensor, as_paddle
+from fleet_programs import layers
 
 Size = Sequence[Any] | torch.Tensor
 

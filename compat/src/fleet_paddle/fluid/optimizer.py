@@ -1,4 +1,4 @@
-"""Every optimizer of `fleet.static.optimizer`; given parameters and a loss that are tensors, it trains them.
+"""Every optimizer of `fleet_programs.optimizer`; given parameters and a loss that are tensors, it trains them.
 
 adam = Adam(learning_rate=0.001, parameter_list=model.parameters())
 loss.backward()
@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fleet.errors import NotReadyError, UsageError
-from fleet.static import optimizer as of_programs
-from fleet.static.settings import number
 from fleet_paddle import mode
 from fleet_paddle.fluid.rates import LearningRateDecay
 from fleet_paddle.fluid.updates import Pairs, Updates, with_gradients
@@ -25,6 +23,8 @@ from fleet_paddle.imperative.optimizer.gradients import drop
 from fleet_paddle.imperative.optimizer.lr import LRScheduler
 from fleet_paddle.programs import adadelta
 from fleet_paddle.rates import follow
+from fleet_programs import optimizer as of_programs
+from fleet_programs.parameters.settings import number
 
 SCHEDULE = "LR_Scheduler"
 """What the state of an optimizer calls that of its schedule."""

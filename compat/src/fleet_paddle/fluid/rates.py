@@ -14,10 +14,10 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from fleet.errors import UsageError
-from fleet.static.settings import checked, number, whole
 from fleet.strategy.check import Number
 from fleet_paddle.imperative.optimizer.lr import schedules
 from fleet_paddle.taking import Taking
+from fleet_programs.parameters.settings import checked, number, whole
 
 _POSITIVE = Number(above=0)
 _NOT_NEGATIVE = Number(least=0)

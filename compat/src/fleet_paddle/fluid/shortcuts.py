@@ -14,10 +14,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
-from fleet.static.dtypes import canonical, torch_dtype
-from fleet.static.ops import definitions
-from fleet.static.spelling import Spelling
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
+from fleet_programs.definition.dtypes import canonical, torch_dtype
+from fleet_programs.expressions.spelling import Spelling
+from fleet_programs.operators import definitions
 
 Maybe = Tensor | None
 

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 from fleet.errors import FleetError, NotSupportedError, UsageTypeError
-from fleet.static import names
-from fleet.static.block import Block
-from fleet.static.callsite import prefix
-from fleet.static.dtypes import canonical
-from fleet.static.program import Program, program_guard
-from fleet.static.variable import Variable
 from fleet_paddle.fluid.gradient import runner
 from fleet_paddle.imperative.tensor import as_paddle
+from fleet_programs.definition.dtypes import canonical
+from fleet_programs.expressions import names
+from fleet_programs.expressions.callsite import prefix
+from fleet_programs.program.block import Block
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.program.variable import Variable
 
 MAX_KNOWN = 4096
 """Shapes and settings that a layer remembers what it does with; then it begins anew."""

@@ -11,18 +11,18 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.static import names
-from fleet.static.block import Block
-from fleet.static.dtypes import canonical
-from fleet.static.executor.compile import compile_block
-from fleet.static.executor.emit import Step
-from fleet.static.executor.rows import Rows
-from fleet.static.executor.scope import Scope
-from fleet.static.kinds import ROWS, TENSOR
-from fleet.static.program import Program, program_guard
-from fleet.static.variable import Parameter as Declared
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
+from fleet_programs.definition.dtypes import canonical
+from fleet_programs.definition.kinds import ROWS, TENSOR
+from fleet_programs.executor.compile import compile_block
+from fleet_programs.executor.emit import Step
+from fleet_programs.executor.scope import Scope
+from fleet_programs.expressions import names
+from fleet_programs.kernel.rows import Rows
+from fleet_programs.program.block import Block
+from fleet_programs.program.program import Program, program_guard
+from fleet_programs.program.variable import Parameter as Declared
+from fleet_programs.program.variable import Variable
 
 Pairs = list[tuple[Any, Any]]
 Add = Callable[[list[tuple[Declared, Variable]]], str]

@@ -16,17 +16,17 @@ import numpy.typing as npt
 import torch
 
 from fleet.errors import CheckpointError
-from fleet.static import io as own
-from fleet.static.dtypes import torch_dtype
-from fleet.static.executor.executor import Executor
-from fleet.static.io.files import checked_filename, folder_of
-from fleet.static.io.inference import MODEL
-from fleet.static.io.variables import assign, check_executor, chosen, is_parameter, is_persistable, program_of
-from fleet.static.program import Program
-from fleet.static.variable import Variable
 from fleet_paddle.foreign.pickled import is_pickle, read_pickle
 from fleet_paddle.foreign.programs import read_program
 from fleet_paddle.foreign.tensors import read_all, read_one
+from fleet_programs import io as own
+from fleet_programs.definition.dtypes import torch_dtype
+from fleet_programs.executor.executor import Executor
+from fleet_programs.io.files import checked_filename, folder_of
+from fleet_programs.io.inference import MODEL
+from fleet_programs.io.variables import assign, check_executor, chosen, is_parameter, is_persistable, program_of
+from fleet_programs.program.program import Program
+from fleet_programs.program.variable import Variable
 
 PARAMETERS, STATE = ".pdparams", ".pdopt"
 NAME_TABLE = "StructuredToParameterName@@"

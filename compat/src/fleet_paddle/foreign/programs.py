@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import CheckpointError, FleetError
-from fleet.static import names
-from fleet.static.block import Block
-from fleet.static.notes import INFERENCE_NOTE
-from fleet.static.program import Program
-from fleet.static.registry import Definition, definition
-from fleet.static.variable import Parameter, Variable
-from fleet.static.verify import verify
 from fleet_paddle.foreign.messages import DTYPES, TENSOR, VALUES, message
 from fleet_paddle.foreign.spelled import RENAMED, respelled
+from fleet_programs.definition.registry import Definition, definition
+from fleet_programs.expressions import names
+from fleet_programs.program.block import Block
+from fleet_programs.program.notes import INFERENCE_NOTE
+from fleet_programs.program.program import Program
+from fleet_programs.program.variable import Parameter, Variable
+from fleet_programs.program.verify import verify
 
 _SILENT = """
 op_role op_role_var op_namescope op_callstack op_device with_quant_attr use_cudnn use_mkldnn mkldnn_data_type

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fleet import static
+import fleet_programs as static
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet_paddle.hapi.spec import InputSpec
 from fleet_paddle.imperative.creation import to_tensor

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.dtypes import canonical
+from fleet_programs.definition.dtypes import canonical
 
 __all__ = ["InputSpec"]
 

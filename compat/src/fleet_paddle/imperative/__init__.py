@@ -16,7 +16,6 @@ take them as they take torch's own.
 
 from __future__ import annotations
 
-from fleet.static.attr import ParamAttr
 from fleet_paddle.imperative import amp, creation, files, nn, optimizer, parallel, place, tensor
 from fleet_paddle.imperative.creation import *
 from fleet_paddle.imperative.exchange import ReduceOp, all_gather, all_reduce, barrier, broadcast, reduce
@@ -27,6 +26,7 @@ from fleet_paddle.imperative.functions.table import *
 from fleet_paddle.imperative.parallel import *
 from fleet_paddle.imperative.place import *
 from fleet_paddle.imperative.tensor import *
+from fleet_programs.parameters.attr import ParamAttr
 
 __all__ = ["ParamAttr", "amp", "nn", "optimizer"]
 __all__ += ["ReduceOp", "all_gather", "all_reduce", "barrier", "broadcast", "reduce"]

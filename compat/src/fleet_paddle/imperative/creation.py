@@ -12,15 +12,15 @@ import numpy as np
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers
-from fleet.static.dtypes import FLOATS, canonical
-from fleet.static.executor.place import device_of
-from fleet.static.layers.helper import LayerBuilder
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.state import dtype_of as dtype_of
 from fleet_paddle.imperative.tensor import Parameter, Tensor, as_paddle
 from fleet_paddle.variables import has_variable
+from fleet_programs import layers
+from fleet_programs.definition.dtypes import FLOATS, canonical
+from fleet_programs.executor.place import device_of
+from fleet_programs.layers.building.helper import LayerBuilder
 
 __all__ = ["create_parameter", "get_default_dtype", "meshgrid", "seed", "set_default_dtype", "tolist"]
 

@@ -16,11 +16,11 @@ import torch
 
 from fleet.checkpoint.files.fields import parse_json
 from fleet.errors import CheckpointError, UsageError, UsageTypeError
-from fleet.static.io.files import read_safetensors, write_alone
 from fleet_paddle.foreign.loading import NAME_TABLE, head
 from fleet_paddle.foreign.pickled import is_pickle, read_pickle
 from fleet_paddle.foreign.tensors import read_one
 from fleet_paddle.imperative.tensor import as_paddle
+from fleet_programs.io.files import read_safetensors, write_alone
 
 __all__ = ["load", "save"]
 

@@ -19,10 +19,10 @@ import torch
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.metrics.roc import area_of, count_scores
-from fleet.static import layers
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.precision_recall import TruePositives
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
 

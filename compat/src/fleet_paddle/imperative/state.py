@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from fleet.static.dtypes import canonical, torch_dtype
+from fleet_programs.definition.dtypes import canonical, torch_dtype
 
 
 @dataclass

@@ -18,13 +18,13 @@ import torch
 from torch import nn
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.dtypes import canonical, torch_dtype
-from fleet.static.executor.single import as_single
-from fleet.static.variable import Penalty
 from fleet_paddle.imperative.backward_strategy import BackwardStrategy
 from fleet_paddle.imperative.indexing import assigned, put
 from fleet_paddle.imperative.shape import Shape, Size
 from fleet_paddle.imperative.wrapping import wrap_methods
+from fleet_programs.definition.dtypes import canonical, torch_dtype
+from fleet_programs.executor.single import as_single
+from fleet_programs.program.variable import Penalty
 
 __all__ = ["Parameter", "Tensor"]
 

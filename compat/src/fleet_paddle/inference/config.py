@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.executor.place import CPUPlace, CUDAPlace
+from fleet_programs.executor.place import CPUPlace, CUDAPlace
 
 File = str | os.PathLike[str]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fleet.errors import NotReadyError, UsageError
-from fleet.static.executor.lod import LoDTensor
+from fleet_programs.executor.lod import LoDTensor
 
 Offsets = list[list[int]]
 

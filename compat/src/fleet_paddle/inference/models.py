@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import torch
 
-from fleet.static.executor.executor import Executor
-from fleet.static.executor.scope import Scope, scope_guard
 from fleet_paddle.foreign.loading import head, load_inference_model
 from fleet_paddle.inference.config import Config
 from fleet_paddle.jit.files import load
+from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.scope import Scope, scope_guard
 
 _ARCHIVE = b"PK"
 """How a TorchScript archive, which is a zip file, begins."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.static.optimizer.base import Accumulator
-from fleet.static.optimizer.declared import FRACTION, Declared, setting
+from fleet_programs.optimizer.base import Accumulator
+from fleet_programs.optimizer.declared import FRACTION, Declared, setting
 
 
 class Adadelta(Declared):

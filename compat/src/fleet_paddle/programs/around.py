@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.static.block import Block
-from fleet.static.operator import OPTIMIZE
-from fleet.static.program import Program, default_startup_program
-from fleet.static.settings import number
-from fleet.static.variable import Parameter, Variable
-from fleet.transpiler.passes.gradient_merge import gradient_merge, gradient_merge_startup
-from fleet.transpiler.passes.now_and_then import compared, constant, counted, divides, first_count, run_if
 from fleet_paddle.programs.recomputing import checked
+from fleet_programs.definition.operator import OPTIMIZE
+from fleet_programs.parameters.settings import number
+from fleet_programs.program.block import Block
+from fleet_programs.program.program import Program, default_startup_program
+from fleet_programs.program.variable import Parameter, Variable
+from fleet_programs.transpiler.passes.gradient_merge import gradient_merge, gradient_merge_startup
+from fleet_programs.transpiler.passes.now_and_then import compared, constant, counted, divides, first_count, run_if
 
 SLOW, STEP = "@SLOW", "lookahead_step"
 

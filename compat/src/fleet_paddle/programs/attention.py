@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fleet.static import layers
-from fleet.static.dtypes import FLOATS
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.definition.dtypes import FLOATS
+from fleet_programs.program.variable import Variable
 
 FAR_BELOW = 1e9
 """What is taken from the score of a place that a mask of bools or ints leaves out."""

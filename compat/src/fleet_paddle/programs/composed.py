@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 __all__ = ["dice_loss", "label_smooth"]
 

@@ -15,13 +15,13 @@ from typing import Any
 import torch
 
 from fleet.errors import FleetError, UsageError
-from fleet.static.dtypes import canonical, torch_dtype
-from fleet.static.executor.lowering import Lowering
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.operator import Operator
-from fleet.static.ops.making import computes, view
-from fleet.static.registry import Definition, Grad, Infer, Kernel, definition
-from fleet.static.variable import Variable
+from fleet_programs.definition.dtypes import canonical, torch_dtype
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Definition, Grad, Infer, Kernel, definition
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.operators.common.making import computes, view
+from fleet_programs.program.variable import Variable
 
 PROBES = (240, 480)
 """What stands for sizes that a batch decides: numbers that most others divide, as functions may ask for that."""
@@ -46,8 +46,8 @@ def computed(
     A slot that was left out is None, one of several variables a list. `wrt` are the slots that get a gradient, `outs`
     those whose gradient counts, all unless given. `values` are slots of whole numbers that decide about shapes: in the
     tries their variables are 1, 2, 3 and so on, then 2, 4, 6. `infer` finds shapes where a tensor without values
-    cannot. The rest is what `fleet.static.ops.making.computes` takes. A number is of shape [1], as everywhere in
-    programs.
+    cannot. The rest is what `fleet_programs.operators.common.making.computes` takes. A number is of shape [1], as
+    everywhere in programs.
     """
 
     def define(function: Kernel) -> Kernel:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.static import layers
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.moving_average import kept
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.optimizer.moving_average import kept
+from fleet_programs.program.variable import Variable
 
 __all__ = ["batch_fc", "ctr_metric_bundle", "fused_embedding_seq_pool", "partial_concat", "partial_sum"]
 

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.variable import Variable
 from fleet_paddle.programs.layers.beams import beam_search, beam_search_decode
 from fleet_paddle.programs.layers.dynamic_rnn import DynamicRNN
 from fleet_paddle.programs.layers.flow import While
 from fleet_paddle.programs.layers.sequence import sequence_expand
 from fleet_paddle.programs.layers.sequence_rows import lod_reset
 from fleet_paddle.programs.state_cells import InitState, StateCell
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 __all__ = ["BeamSearchDecoder", "InitState", "StateCell", "TrainingDecoder"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.executor.place import CUDAPinnedPlace
-from fleet.static.places import cpu_places
+from fleet_programs.executor.place import CUDAPinnedPlace
+from fleet_programs.executor.places import cpu_places
 
 
 @contextmanager

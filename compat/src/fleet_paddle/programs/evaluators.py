@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from fleet.errors import NotReadyError
-from fleet.static import layers
-from fleet.static.executor.scope import global_scope
-from fleet.static.moving_average import kept
-from fleet.static.variable import Variable
 from fleet_paddle.programs.layers.aligned import edit_distance
 from fleet_paddle.programs.layers.tagging import chunk_eval
 from fleet_paddle.programs.text_metrics import ChunkEvaluator as Chunks
 from fleet_paddle.programs.text_metrics import EditDistance as Distances
+from fleet_programs import layers
+from fleet_programs.executor.scope import global_scope
+from fleet_programs.optimizer.moving_average import kept
+from fleet_programs.program.variable import Variable
 
 __all__ = ["ChunkEvaluator", "EditDistance"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from fleet.errors import UsageError
-from fleet.static.executor.scope import Scope, global_scope
-from fleet.static.program import Program, default_main_program
-from fleet.static.variable import Variable
+from fleet_programs.executor.scope import Scope, global_scope
+from fleet_programs.program.program import Program, default_main_program
+from fleet_programs.program.variable import Variable
 
 
 def variable_named(name: str, program: Program | None = None) -> Variable:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.executor.executor import Executor
-from fleet.static.io import inference
-from fleet.static.program import Program
-from fleet.static.variable import Variable
 from fleet_paddle.foreign.loading import load_inference_model as load_model
+from fleet_programs.executor.executor import Executor
+from fleet_programs.io import inference
+from fleet_programs.program.program import Program
+from fleet_programs.program.variable import Variable
 
 MODEL, PARAMS = ".pdmodel", ".pdiparams"
 

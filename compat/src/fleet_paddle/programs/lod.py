@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fleet import static
-from fleet.static.executor.lod import Fetched
-from fleet.static.executor.scope import ScopeTensor
+import fleet_programs as static
+from fleet_programs.executor.lod import Fetched
+from fleet_programs.executor.scope import ScopeTensor
 
 _KINDS = (static.LoDTensor, Fetched, ScopeTensor)
 

@@ -1,4 +1,4 @@
-"""Methods of variables that are functions: `x.mean()` is `table.mean(x)`; `fleet.static.methods` asks here."""
+"""Methods of variables that are functions: `x.mean()` is `table.mean(x)`; for `fleet_programs.expressions`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fleet.static import layers
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.programs.subscripts import item, put
 from fleet_paddle.rows.listing import functions
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 METHODS = {one.spelling.name for one in functions() if not one.spelling.home and one.is_method and one.of_variables}
 """Functions whose first argument is the variable."""

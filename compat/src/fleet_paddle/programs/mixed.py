@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from fleet.errors import NotSupportedError
-from fleet.static import amp
-from fleet.static.amp import AutoMixedPrecisionLists, MixedPrecision
+from fleet_programs import amp
+from fleet_programs.amp import AutoMixedPrecisionLists, MixedPrecision
 
 __all__ = ["AutoMixedPrecisionLists", "decorate", "fp16_guard"]
 

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
-from fleet.static.moving_average import Averages, kept
-from fleet.static.notes import AVERAGE_NOTE
-from fleet.static.operator import OPTIMIZE
-from fleet.static.program import default_main_program
-from fleet.static.settings import number
 from fleet_paddle.programs.ops.averages import KEPT
+from fleet_programs.definition.operator import OPTIMIZE
+from fleet_programs.optimizer.moving_average import Averages, kept
+from fleet_programs.parameters.settings import number
+from fleet_programs.program.notes import AVERAGE_NOTE
+from fleet_programs.program.program import default_main_program
 
 
 class ModelAverage(Averages):

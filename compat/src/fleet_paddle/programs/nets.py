@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.layers.conv import conv2d
-from fleet.static.layers.nn import dropout, fc
-from fleet.static.layers.norm import batch_norm
-from fleet.static.layers.pool import pool2d
-from fleet.static.layers.sequence import sequence_pool
-from fleet.static.layers.shaping import split
-from fleet.static.layers.table import elementwise_mul, matmul, reshape, scale, sigmoid, softmax, transpose
-from fleet.static.layers.windows import Sizes
-from fleet.static.variable import Variable
 from fleet_paddle.programs.layers.sequence import sequence_conv
+from fleet_programs.layers.images.conv import conv2d
+from fleet_programs.layers.images.pool import pool2d
+from fleet_programs.layers.images.windows import Sizes
+from fleet_programs.layers.nn import dropout, fc
+from fleet_programs.layers.norm import batch_norm
+from fleet_programs.layers.sequence import sequence_pool
+from fleet_programs.layers.shaping import split
+from fleet_programs.layers.table import elementwise_mul, matmul, reshape, scale, sigmoid, softmax, transpose
+from fleet_programs.program.variable import Variable
 
 
 def simple_img_conv_pool(

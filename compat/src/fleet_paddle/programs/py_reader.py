@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import names
-from fleet.static.feeds import device_for
-from fleet.static.layers.io import fed
-from fleet.static.program import default_main_program
-from fleet.static.reader import PyReader
-from fleet.static.variable import Variable
+from fleet_programs.executor.feeds import device_for
+from fleet_programs.expressions import names
+from fleet_programs.feeding.reader import PyReader
+from fleet_programs.layers.io import fed
+from fleet_programs.program.program import default_main_program
+from fleet_programs.program.variable import Variable
 
 
 def py_reader(

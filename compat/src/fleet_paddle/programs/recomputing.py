@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
-from fleet.static.backward import ParamsGrads
-from fleet.static.operator import Operator
-from fleet.static.optimizer import Optimizer
-from fleet.static.program import Program
-from fleet.static.variable import Parameter, Variable
-from fleet.transpiler.passes.recompute import recompute
+from fleet_programs.backward.backward import ParamsGrads
+from fleet_programs.definition.operator import Operator
+from fleet_programs.optimizer import Optimizer
+from fleet_programs.program.program import Program
+from fleet_programs.program.variable import Parameter, Variable
+from fleet_programs.transpiler.passes.recompute import recompute
 
 
 def checked(what: str, optimizer: Any, loss: Any = None) -> Any:

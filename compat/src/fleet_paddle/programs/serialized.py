@@ -18,13 +18,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fleet.errors import CheckpointError, UsageError, UsageTypeError
-from fleet.static.io.files import Replacing, write_alone
-from fleet.static.io.inference import prune
-from fleet.static.io.variables import check_executor, chosen, is_persistable, program_of, values_of
-from fleet.static.program import Program
-from fleet.static.variable import Variable
 from fleet_paddle.foreign.loading import load_vars
 from fleet_paddle.foreign.programs import read_program
+from fleet_programs.io.files import Replacing, write_alone
+from fleet_programs.io.inference import prune
+from fleet_programs.io.variables import check_executor, chosen, is_persistable, program_of, values_of
+from fleet_programs.program.program import Program
+from fleet_programs.program.variable import Variable
 
 __all__ = [
     "deserialize_persistables",

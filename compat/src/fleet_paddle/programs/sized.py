@@ -10,12 +10,12 @@ from functools import wraps
 from inspect import signature
 from typing import Any
 
-from fleet.static import layers
-from fleet.static.dtypes import canonical
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Variable
 from fleet_paddle.programs.computed import add
 from fleet_paddle.programs.subscripts import item
+from fleet_programs import layers
+from fleet_programs.definition.dtypes import canonical
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.program.variable import Variable
 
 Build = Callable[[dict[str, Any]], Any]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Variable
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.program.variable import Variable
 
 
 def add_spectral_norm(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 __all__ = ["InitState", "StateCell"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.learning_rate import COUNTER
-from fleet.static.layers.observing import autoincreased_step_counter
-from fleet.static.operator import SCHEDULE
-from fleet.static.variable import Variable
+from fleet_programs.definition.operator import SCHEDULE
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.learning_rate import COUNTER
+from fleet_programs.layers.observing import autoincreased_step_counter
+from fleet_programs.program.variable import Variable
 
 
 def decay_step_counter(begin: int = 0) -> Variable:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import layers
-from fleet.static.callsite import prefix
-from fleet.static.dtypes import INTEGERS
-from fleet.static.variable import Variable
 from fleet_paddle.programs.computed import add
+from fleet_programs import layers
+from fleet_programs.definition.dtypes import INTEGERS
+from fleet_programs.expressions.callsite import prefix
+from fleet_programs.program.variable import Variable
 
 
 def item(x: Variable, key: Any) -> Variable:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from fleet.static.dtypes import canonical
-from fleet.static.initializer import Constant
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.table import reshape, slice
-from fleet.static.variable import Variable
 from fleet_paddle.programs.ops.tree import FIRST_CHILD
+from fleet_programs.definition.dtypes import canonical
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.table import reshape, slice
+from fleet_programs.parameters.initializer import Constant
+from fleet_programs.program.variable import Variable
 
 __all__ = ["tdm_child", "tdm_sampler"]
 

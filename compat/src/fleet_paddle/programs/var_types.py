@@ -5,8 +5,8 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from fleet.static.dtypes import DTYPES
-from fleet.static.kinds import ARRAY, ROWS, SCOPES, TENSOR
+from fleet_programs.definition.dtypes import DTYPES
+from fleet_programs.definition.kinds import ARRAY, ROWS, SCOPES, TENSOR
 
 
 class Dtype(str):

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
-from fleet.static import layers
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.state import dtype_of
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.function_builder import function_builder
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 
 def _softmax_in_place(x: torch.Tensor, axis: int, dtype: Any) -> torch.Tensor:

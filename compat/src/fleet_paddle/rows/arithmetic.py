@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.signs import combine
-from fleet.static.variable import Variable
 from fleet_paddle.rows import operators
 from fleet_paddle.rows.function import function
+from fleet_programs import layers
+from fleet_programs.expressions.signs import combine
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.program.variable import Variable
 
 
 def _scale(x: torch.Tensor, scale: Any, bias: Any, bias_after_scale: bool, act: str | None) -> Any:

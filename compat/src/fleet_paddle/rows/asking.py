@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from fleet.static import layers
-from fleet.static.variable import Variable
 from fleet_paddle.rows.function import function
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 _NEAR = "x, y, rtol=1e-05, atol=1e-08, equal_nan=False, name"
 

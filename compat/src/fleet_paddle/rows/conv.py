@@ -10,15 +10,15 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.layers import windows
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.ops.conv import is_channel_last
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import sizes
 from fleet_paddle.rows.function import Function, function
 from fleet_paddle.rows.function_builder import function_builder
 from fleet_paddle.rows.window import FORMATS, KINDS, back, each, equal_sides, flat, is_last, sides, to_first, wide
+from fleet_programs import layers
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.images import windows
+from fleet_programs.operators.networks.conv import is_channel_last
+from fleet_programs.program.variable import Variable
 
 T = torch.Tensor
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from fleet.static.spelling import Spelling
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.tensor import Parameter, Tensor, as_paddle
 from fleet_paddle.programs.missing import not_built
 from fleet_paddle.variables import has_variable
+from fleet_programs.expressions.spelling import Spelling
 
 TABLES = {"": "fleet_paddle.imperative.functions.table", "F": "fleet_paddle.imperative.nn.functional.table"}
 """Where 2.0 has a function -> the module that has it here."""
@@ -93,7 +93,7 @@ def function(
     num_operands: int = 1,
     **more: Any,
 ) -> Function:
-    """A row whose spelling is given as text; see `fleet.static.spelling`. `more` are other fields of `Function`."""
+    """A row whose spelling is text of `fleet_programs.expressions.spelling`. `more` are other fields of `Function`."""
     return Function(Spelling.parse(text), doc, of_tensors, of_variables, layer, num_operands, **more)
 
 

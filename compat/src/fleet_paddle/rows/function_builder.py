@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.static import names
-from fleet.static.layers.helper import LayerBuilder
+from fleet_programs.expressions import names
+from fleet_programs.layers.building.helper import LayerBuilder
 
 
 def function_builder(kind: str, name: str | None = None) -> LayerBuilder:

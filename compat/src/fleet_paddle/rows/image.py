@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.ops.conv import is_channel_last
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import sizes
 from fleet_paddle.programs.computed import add
 from fleet_paddle.programs.ops.pixels import interpolated, padded
 from fleet_paddle.rows.function import function
+from fleet_programs import layers
+from fleet_programs.operators.networks.conv import is_channel_last
+from fleet_programs.program.variable import Variable
 
 
 def _pad_of_variables(

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.variable import Variable
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.making import filled_like
 from fleet_paddle.rows.operators import on_variables
 from fleet_paddle.rows.picking import where_of
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 
 def _dot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Variable
 from fleet_paddle.rows.function import function
+from fleet_programs import layers
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.program.variable import Variable
 
 T = torch.Tensor
 

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
-from fleet.static import layers
-from fleet.static.variable import Variable
 from fleet_paddle.programs import composed
 from fleet_paddle.programs.computed import add
 from fleet_paddle.programs.ctc import ctc_losses
 from fleet_paddle.programs.ops.special_loss import of_tree, spelled
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.loss import checked, reduced, reduced_variable
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 T = torch.Tensor
 

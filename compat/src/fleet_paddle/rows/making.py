@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from fleet.static import layers
-from fleet.static.dtypes import canonical
-from fleet.static.variable import Variable
 from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.state import dtype_of
 from fleet_paddle.imperative.tensor import as_paddle
@@ -17,6 +14,9 @@ from fleet_paddle.programs.sized import range_of
 from fleet_paddle.rows.function import function, maker
 from fleet_paddle.rows.operators import on_variables
 from fleet_paddle.variables import has_variable
+from fleet_programs import layers
+from fleet_programs.definition.dtypes import canonical
+from fleet_programs.program.variable import Variable
 
 _CONSTANT = "shape, dtype=None, name"
 

@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Variable
 from fleet_paddle.rows.function import Function, function
 from fleet_paddle.rows.making import filled_like
 from fleet_paddle.rows.window import FORMATS, KINDS, is_last
+from fleet_programs import layers
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.program.variable import Variable
 
 T = torch.Tensor
 

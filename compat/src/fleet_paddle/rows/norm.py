@@ -9,12 +9,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import layers
-from fleet.static.layers.alike import add_batch_norm, add_layer_norm
-from fleet.static.variable import Variable
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.function_builder import function_builder
 from fleet_paddle.rows.window import Sizes, back, to_first
+from fleet_programs import layers
+from fleet_programs.layers.building.alike import add_batch_norm, add_layer_norm
+from fleet_programs.program.variable import Variable
 
 T = torch.Tensor
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from fleet.static.layers.arithmetic import cast
-from fleet.static.layers.from_rows import Row, add, row_of
-from fleet.static.ops import definitions
-from fleet.static.registry import Calls, Definition
-from fleet.static.signs import combine
-from fleet.static.spelling import Spelling
-from fleet.static.variable import Variable
 from fleet_paddle.programs import sized
 from fleet_paddle.rows.function import Function
+from fleet_programs.definition.registry import Calls, Definition
+from fleet_programs.expressions.signs import combine
+from fleet_programs.expressions.spelling import Spelling
+from fleet_programs.layers.arithmetic import cast
+from fleet_programs.layers.building.from_rows import Row, add, row_of
+from fleet_programs.operators import definitions
+from fleet_programs.program.variable import Variable
 
 
 def functions() -> list[Function]:

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from fleet.static import layers
-from fleet.static.dtypes import canonical
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.state import dtype_of
 from fleet_paddle.programs.computed import add
 from fleet_paddle.programs.ops.ordering import distinct
 from fleet_paddle.rows.function import function
+from fleet_programs import layers
+from fleet_programs.definition.dtypes import canonical
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.program.variable import Variable
 
 _PLACE = "axis=None, keepdim=False, dtype='int64', name"
 

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.ops.indexing import scattered
-from fleet.static.ops.making import integers
-from fleet.static.variable import Variable
 from fleet_paddle.programs.layers.pairing import scatter_nd
 from fleet_paddle.programs.layers.table import scatter_nd_add
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.making import filled_like
+from fleet_programs import layers
+from fleet_programs.operators.common.making import integers
+from fleet_programs.operators.tensors.indexing import scattered
+from fleet_programs.program.variable import Variable
 
 _PLACES = "The entries along a dimension whose places `index` has."
 

@@ -10,13 +10,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import NotSupportedError
-from fleet.static import layers
-from fleet.static.layers import windows
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Variable
 from fleet_paddle.rows import window
 from fleet_paddle.rows.function import Function, function
 from fleet_paddle.rows.window import Sizes, back, is_last, to_first, wide
+from fleet_programs import layers
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.images import windows
+from fleet_programs.program.variable import Variable
 
 T = torch.Tensor
 

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.dtypes import canonical
-from fleet.static.variable import Variable
 from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.state import dtype_of
 from fleet_paddle.rows.function import maker
 from fleet_paddle.rows.making import sizes_of
+from fleet_programs import layers
+from fleet_programs.definition.dtypes import canonical
+from fleet_programs.program.variable import Variable
 
 _NORMAL = "Normally distributed numbers of mean 0 and deviation 1."
 

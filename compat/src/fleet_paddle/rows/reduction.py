@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from fleet.static import layers
-from fleet.static.layers.choosing import size
-from fleet.static.variable import Variable
 from fleet_paddle.rows.function import function
+from fleet_programs import layers
+from fleet_programs.layers.choosing import size
+from fleet_programs.program.variable import Variable
 
 
 def _axes(axis: Any) -> Any:

@@ -7,11 +7,6 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.ops.expanding import expanded
-from fleet.static.ops.making import integers
-from fleet.static.ops.shaping import in_shape, squeezed, unsqueezed
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.state import dtype_of
 from fleet_paddle.imperative.tensor import fresh
 from fleet_paddle.programs import sized
@@ -20,6 +15,11 @@ from fleet_paddle.rows.function import function
 from fleet_paddle.rows.making import filled_like
 from fleet_paddle.rows.operators import on_variables
 from fleet_paddle.variables import has_variable
+from fleet_programs import layers
+from fleet_programs.operators.common.making import integers
+from fleet_programs.operators.tensors.expanding import expanded
+from fleet_programs.operators.tensors.shaping import in_shape, squeezed, unsqueezed
+from fleet_programs.program.variable import Variable
 
 _FLAT = "start_axis=0, stop_axis=-1, name"
 

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterable
 
 import fleet_paddle.imperative  # noqa: F401 - the package whose tensors rows need comes first
-from fleet.static.layers.from_rows import stub as of_layers
 from fleet_paddle.programs.ops import OWN
 from fleet_paddle.rows.listing import functions
+from fleet_programs.layers.building.from_rows import stub as of_layers
 
 _HEAD = '"""Made from rows; `make docs` writes this stub."""\n# ruff: noqa: %s  (a line for each)\n# fmt: off\n\n'
 

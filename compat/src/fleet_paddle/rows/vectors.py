@@ -7,8 +7,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
-from fleet.static import layers
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.programs import composed
 from fleet_paddle.programs.layers.table import gather_tree, sequence_mask
@@ -17,6 +15,8 @@ from fleet_paddle.programs.sized import FIRST, taking
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.operators import on_variables
 from fleet_paddle.rows.window import plain
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 T = torch.Tensor
 

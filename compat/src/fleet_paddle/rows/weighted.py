@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
-from fleet.static import layers
-from fleet.static.layers.alike import padding_row
-from fleet.static.variable import Variable
 from fleet_paddle.programs.composed import one_hot_v2
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.function_builder import function_builder
+from fleet_programs import layers
+from fleet_programs.layers.building.alike import padding_row
+from fleet_programs.program.variable import Variable
 
 T = torch.Tensor
 

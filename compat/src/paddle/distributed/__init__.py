@@ -6,7 +6,7 @@ alias(
     __name__,
     {
         "fleet": "CountFilterEntry ProbabilityEntry ShowClickEntry",
-        "fleet.data": "InMemoryDataset QueueDataset",
+        "fleet_programs": "InMemoryDataset QueueDataset",
         "fleet_paddle.imperative": "ParallelEnv get_rank get_world_size init_parallel_env",
         "fleet_paddle.imperative.exchange": "ReduceOp all_gather all_reduce alltoall barrier broadcast get_group "
         "new_group recv reduce scatter send wait",

@@ -6,13 +6,13 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static": "Block BuildStrategy CPUPlace CUDAPinnedPlace CUDAPlace CompiledProgram DataFeeder "
-        "ExecutionStrategy Executor LoDTensorArray Operator ParallelExecutor Program Scope "
+        "fleet_programs": "Block BuildStrategy CPUPlace CUDAPinnedPlace CUDAPlace CompiledProgram DataFeeder "
+        "DatasetFactory ExecutionStrategy Executor InMemoryDataset LoDTensorArray Operator ParallelExecutor Program "
+        "QueueDataset Scope "
         "Variable cpu_places create_lod_tensor create_random_int_lodtensor cuda_places data default_main_program "
         "default_startup_program global_scope gradients memory_optimize name_scope program_guard release_memory "
         "save scope_guard",
-        "fleet.transpiler": "DistributeTranspiler DistributeTranspilerConfig",
-        "fleet.data": "DatasetFactory InMemoryDataset QueueDataset",
+        "fleet_programs.transpiler": "DistributeTranspiler DistributeTranspilerConfig",
         "fleet_paddle.attr": "ParamAttr",
         "fleet_paddle.dygraph": "load_dygraph save_dygraph",
         "fleet_paddle.foreign.loading": "load",
@@ -52,6 +52,6 @@ alias(
         "DataFeedDesc": "give the variables to a dataset: dataset.set_use_var([...])",
         "WeightNormParamAttr": "use ParamAttr with a regularizer, or layers.l2_normalize on the weights",
         "debugger": "print a program: it is text; exe.source(program) shows what runs",
-        "load_op_library": "register an operator in Python: fleet.static.registry.register",
+        "load_op_library": "register an operator in Python: fleet_programs.definition.registry.register",
     },
 )

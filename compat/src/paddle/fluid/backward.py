@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.static.backward": "append_backward gradients"})
+alias(__name__, {"fleet_programs.backward.backward": "append_backward gradients"})

@@ -4,6 +4,9 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static.clip": "GradientClipByGlobalNorm GradientClipByNorm GradientClipByValue set_gradient_clip"},
+    {
+        "fleet_programs.backward.clip": "GradientClipByGlobalNorm GradientClipByNorm GradientClipByValue "
+        "set_gradient_clip"
+    },
     refused={"ErrorClipByValue": "clip gradients: GradientClipByValue"},
 )

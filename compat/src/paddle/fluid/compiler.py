@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.static": "BuildStrategy CompiledProgram ExecutionStrategy"})
+alias(__name__, {"fleet_programs": "BuildStrategy CompiledProgram ExecutionStrategy"})

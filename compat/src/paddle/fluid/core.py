@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace EOFException LoDTensorArray Scope",
+        "fleet_programs": "CPUPlace CUDAPinnedPlace CUDAPlace EOFException LoDTensorArray Scope",
         "fleet_paddle.imperative": "is_compiled_with_cuda",
         "fleet_paddle.inference": "PaddleTensor",
         "fleet_paddle.programs.lod": "LoDTensor",
@@ -28,7 +28,7 @@ alias(
         "OpDesc": "an operator is plain data: program.global_block().ops[0], with type, input() and attr()",
         "ParallelExecutor": "use fluid.CompiledProgram(program).with_data_parallel()",
         "ProgramDesc": "a program is plain data: Program, with to_json() and from_json()",
-        "get_all_op_names": "use fleet.static.ops.known",
+        "get_all_op_names": "use fleet_programs.operators.known",
         "ops": "use fluid.layers",
     },
 )

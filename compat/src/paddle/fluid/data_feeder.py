@@ -4,6 +4,6 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static": "DataFeeder"},
-    renamed={"convert_dtype": "fleet.static.dtypes:canonical"},
+    {"fleet_programs": "DataFeeder"},
+    renamed={"convert_dtype": "fleet_programs.definition.dtypes:canonical"},
 )

@@ -4,7 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.data": "DatasetFactory InMemoryDataset QueueDataset"},
+    {"fleet_programs": "DatasetFactory InMemoryDataset QueueDataset"},
     refused={
         "BoxPSDataset": "it fills the GPU servers of BoxPS, a library that is not public; use InMemoryDataset",
         "FileInstantDataset": "its files are binary, of a form that no tool here writes; use QueueDataset",

@@ -4,6 +4,6 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static": "Executor FetchHandler global_scope scope_guard"},
+    {"fleet_programs": "Executor FetchHandler global_scope scope_guard"},
     renamed={"_fetch_var": "fleet_paddle.programs.finding:value_named"},
 )

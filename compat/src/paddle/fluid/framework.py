@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static": "Block Operator Parameter Program Variable cpu_places cuda_places default_main_program "
+        "fleet_programs": "Block Operator Parameter Program Variable cpu_places cuda_places default_main_program "
         "default_startup_program name_scope program_guard",
         "fleet_paddle.require": "require_version",
         "fleet_paddle.imperative": "is_compiled_with_cuda",

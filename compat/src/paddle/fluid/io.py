@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static.io": "*",
+        "fleet_programs.io": "*",
         "fleet_paddle.reader": "batch buffered cache chain compose firstn map_readers multiprocess_reader shuffle "
         "xmap_readers",
     },

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.static": "create_lod_tensor create_random_int_lodtensor"})
+alias(__name__, {"fleet_programs": "create_lod_tensor create_random_int_lodtensor"})

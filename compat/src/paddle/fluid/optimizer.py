@@ -6,7 +6,7 @@ alias(
     __name__,
     {
         "fleet_paddle.fluid.optimizer": "*",
-        "fleet.static.moving_average": "ExponentialMovingAverage",
+        "fleet_programs.optimizer.moving_average": "ExponentialMovingAverage",
         "fleet_paddle.programs.around": "GradientMergeOptimizer LookaheadOptimizer",
         "fleet_paddle.programs.model_average": "ModelAverage",
         "fleet_paddle.programs.recomputing": "RecomputeOptimizer",

@@ -4,6 +4,6 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static": "EOFException", "fleet_paddle.program_loaders": "PyReader"},
+    {"fleet_programs": "EOFException", "fleet_paddle.program_loaders": "PyReader"},
     renamed={"DataLoader": "fleet_paddle.io:DataLoader"},
 )

@@ -4,10 +4,10 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static.regularizer": "L1Decay L2Decay"},
+    {"fleet_programs.parameters.regularizer": "L1Decay L2Decay"},
     renamed={
-        "L1DecayRegularizer": "fleet.static.regularizer:L1Decay",
-        "L2DecayRegularizer": "fleet.static.regularizer:L2Decay",
-        "WeightDecayRegularizer": "fleet.static.variable:Penalty",
+        "L1DecayRegularizer": "fleet_programs.parameters.regularizer:L1Decay",
+        "L2DecayRegularizer": "fleet_programs.parameters.regularizer:L2Decay",
+        "WeightDecayRegularizer": "fleet_programs.program.variable:Penalty",
     },
 )

@@ -4,7 +4,10 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static.names": "generate guard switch"},
-    renamed={"UniqueNameGenerator": "fleet.static.names:Names", "generator": "fleet.static.names:_names"},
+    {"fleet_programs.expressions.names": "generate guard switch"},
+    renamed={
+        "UniqueNameGenerator": "fleet_programs.expressions.names:Names",
+        "generator": "fleet_programs.expressions.names:_names",
+    },
     live="generator",
 )

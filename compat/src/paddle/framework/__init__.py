@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace Program Variable default_main_program "
+        "fleet_programs": "CPUPlace CUDAPinnedPlace CUDAPlace Program Variable default_main_program "
         "default_startup_program program_guard",
         "fleet_paddle.attr": "ParamAttr",
         "fleet_paddle.imperative": "DataParallel create_parameter get_default_dtype grad is_grad_enabled load no_grad "

@@ -21,7 +21,7 @@ class TableForm:
 
     width: int
     dtype: str
-    """Of the values: float32, float16 or bfloat16."""
+    """The dtype of the values: float32, float16 or bfloat16."""
     rule: str
     """Its name: rules with equally much state may give it other meanings."""
     state_width: int

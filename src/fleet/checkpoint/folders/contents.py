@@ -121,9 +121,9 @@ class OfServers(Contents):
     """Steps, or pushes, that the saved state has seen."""
     num_servers: int
     steps: tuple[int, ...] = field(default=(), kw_only=True)
-    """Of each worker, how many of its steps are in it, since the servers were started; empty: nobody has said."""
+    """How many steps of each worker are in it, since the servers were started; empty: nobody has said."""
     versions: tuple[int, ...] = field(default=(), kw_only=True)
-    """Of each server, its version; all have the same ones if they are of one moment."""
+    """The version of each server; they are equal if all are of one moment."""
 
     def to_json(self) -> dict[str, Any]:
         said = {name: list(getattr(self, name)) for name in ("steps", "versions") if getattr(self, name)}

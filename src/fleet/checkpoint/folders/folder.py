@@ -63,11 +63,12 @@ def commit(writing: Path, folder: str | os.PathLike[str], contents: Contents, *,
         if not writing.exists() and (later := later_save(writing)):
             raise CheckpointError(f"cannot commit {folder}: {later}; save into one folder at a time")
         check_files(writing, contents, reread=reread)
+        unfinished = writing / f"{contents.FILE}.unfinished"
+        unfinished.unlink(missing_ok=True)  # of a former life, which was killed here
         if strays := sorted(_all_files(writing) - {file.name for file in contents.files}):
             raise CheckpointError(f"{writing / strays[0]} was written by nobody who reported it; begin a new save")
         _refuse_strangers(folder, type(contents))
         text = replace(contents, save=save_id(writing)).to_text().encode()
-        unfinished = writing / f"{contents.FILE}.unfinished"
         write_file(unfinished, [text], len(text))
         os.rename(unfinished, writing / contents.FILE)
         for path in {writing, *((writing / file.name).parent for file in contents.files)}:

@@ -41,7 +41,7 @@ class Unseen:
     reads: str = "zeros"
     initializer: str = "constant"
     args: Mapping[str, float] = field(default_factory=dict)
-    """Of the initialiser, by name."""
+    """The arguments of the initialiser, by name."""
     seed: int = 0
     dtype: str = "float32"
     """What rows were stored as on the servers: first values are rounded to it."""

@@ -59,14 +59,15 @@ class StepFolders:
     def best(self, best: Best, *, skip_damaged: bool = False) -> int | None:
         """The step with the highest, or lowest, metric, of equal ones the first; None if nobody has given one.
 
-        CheckpointError for a manifest that cannot be read, unless such a step is to be left out.
+        CheckpointError for a manifest that cannot be read, unless such a step is to be left out. A step that another
+        worker deletes meanwhile does not count.
         """
         metrics = {}
         for step in self.complete():
             try:
                 metric = self.read(step)[1].metric
             except CheckpointError:
-                if not skip_damaged:
+                if not skip_damaged and self._is_complete(step):
                     raise
                 continue
             if metric is not None:

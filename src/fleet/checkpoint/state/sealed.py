@@ -23,7 +23,7 @@ from fleet.checkpoint.state.tables import ReadableTable
 from fleet.errors import CheckpointError
 
 ON_DISK = "on_disk"
-"""Of the rows of a piece: whether a file has the key, too."""
+"""The array of a piece that says for each row whether a file has the key, too."""
 _CHUNK_BYTES = 1 << 20
 
 ShardFiles = tuple[int, int, list[str]]

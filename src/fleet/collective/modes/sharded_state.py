@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from fleet.collective.modes.base import refuse_stepped
 from fleet.collective.modes.reduce_grad import Buckets, ReduceGrad
-from fleet.optim.paddle_methods import kind_of
+from fleet.optim.kinds import kind_of
 
 
 class ShardedState(ReduceGrad):

@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 MASK = 3
 """Which argument of attention it is."""
 MOST_VALUES = 1 << 26
-"""Of a constant mask that is looked at."""
+"""The largest constant mask that is looked at."""
 
 _FROM_NOTHING = frozenset({"arange", "ones", "zeros", "full"})
 _FROM_CONSTANTS = frozenset(

@@ -35,7 +35,7 @@ class Reduced:
     """How many reductions the seconds are of."""
     seconds: float = 0.0
     overlap_s: float = 0.0
-    """Of these, while backward went on."""
+    """The part of these seconds in which backward went on."""
 
     def timed(self, seconds: float, overlap_s: float = 0.0) -> None:
         """Count the time of one reduction."""

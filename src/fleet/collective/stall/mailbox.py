@@ -71,7 +71,7 @@ class Mailbox:
         return self.get_all([key]).get(key)
 
     def get_all(self, keys: Iterable[str]) -> dict[str, str]:
-        """Those of the keys that have a value."""
+        """The values of the keys that have one."""
 
         def look() -> dict[str, str]:
             return {key: self._store.get(key).decode() for key in keys if self._store.check([key])}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 SlotValues = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
-"""Of a slot with several values a sample: int64 [B, length], or (values [n], offsets [B + 1])."""
+"""What a slot with several values a sample becomes: int64 [B, length], or (values [n], offsets [B + 1])."""
 
 
 class Batch(NamedTuple):

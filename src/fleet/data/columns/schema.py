@@ -26,7 +26,7 @@ from fleet.errors import UsageError, UsageTypeError
 
 NUMBER_TYPES = ("float32", "float64", "int64")
 MOST_LENGTH = 1 << 20
-"""Of the rows of a matrix: each sample has so much memory, whatever it holds."""
+"""The longest row of a matrix: each sample takes that much memory, whatever it holds."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ class Schema:
 
     @property
     def several(self) -> tuple[Category, ...]:
-        """Those with several: a batch's `slots`."""
+        """The categories with several values a sample: a batch's `slots`."""
         return tuple(one for one in self.all_categories if one.has_several)
 
     @property

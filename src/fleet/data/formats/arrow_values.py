@@ -198,7 +198,7 @@ def _hashed(array: Any, slot: str) -> Values:
 
 
 def _taken(array: Any, slot: str) -> Values:
-    """Of a dictionary: each of its values is hashed once."""
+    """The values of a dictionary array, each hashed once."""
     pc = needed("pyarrow.compute", "Arrow columns")
     if not len(array.dictionary):
         return Values(np.full(len(array), gap_id(slot)), _gaps(array))

@@ -17,7 +17,7 @@ from fleet.data.places.opening import packing_of, size_of
 from fleet.data.places.urls import is_url
 
 MOST_FOOTERS = 64
-"""Of how many files what stands at the end is kept: it says where the row groups lie."""
+"""How many files' footers are kept: a footer says where the row groups lie."""
 
 MOST_DICTIONARY_BYTES = 256 << 10
 

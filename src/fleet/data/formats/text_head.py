@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import BinaryIO
 
 from fleet.data.columns.schema import Schema
@@ -41,7 +42,9 @@ def read_head(path: str, source: BinaryIO, schema: Schema) -> tuple[Head, bytes]
     _check_text(path, begin)
     body = len(_BOM) if begin.startswith(_BOM) else 0
     if not schema.header or len(begin) == body:
-        return Head(tuple(schema.columns or schema.names), body), begin  # without columns there are no lines either
+        columns = tuple(schema.columns or schema.names)  # without columns there are no lines either
+        _refuse_header(path, begin[body:].partition(b"\n")[0], columns, schema)
+        return Head(columns, body), begin
     while (end := begin.find(b"\n", body)) < 0 and (more := source.read(HEAD_BYTES)):
         begin += more
         if len(begin) > MOST_HEADER_BYTES:
@@ -60,14 +63,24 @@ def _check_text(path: str, begin: bytes) -> None:
         )
 
 
+def _refuse_header(path: str, line: bytes, columns: tuple[str, ...], schema: Schema) -> None:
+    """UsageError where the first line has the very names of the columns, for a schema that knows of no header."""
+    if columns and tuple(_fields(line.decode(errors="replace").rstrip("\r"), schema)) == columns:
+        raise UsageError(f"the first line of {path} has the names of the columns; give the schema header=True")
+
+
+def _fields(text: str, schema: Schema) -> list[str]:
+    if schema.has_quotes and '"' in text:
+        return next(csv.reader([text], delimiter=schema.delimiter), [])
+    return text.split(schema.delimiter)
+
+
 def _columns(path: str, line: bytes, schema: Schema) -> tuple[str, ...]:
     try:
         text = line.decode().rstrip("\r")
     except UnicodeDecodeError as error:
         raise UsageError(f"the header of {path} is not UTF-8 text ({error.reason}); convert the file") from error
-    found = text.split(schema.delimiter)
-    if schema.has_quotes and '"' in text:
-        found = next(csv.reader([text], delimiter=schema.delimiter), [])
+    found = _fields(text, schema)
     if schema.columns is not None:
         if len(found) != len(schema.columns):
             raise UsageError(
@@ -76,10 +89,20 @@ def _columns(path: str, line: bytes, schema: Schema) -> tuple[str, ...]:
         return tuple(schema.columns)
     for name in schema.names:
         if name not in found:
-            raise UsageError(f"{path} has no column {name!r}; its header has {_listed(found)}")
+            hint = _hint(name, text, schema)
+            raise UsageError(f"{path} has no column {name!r}; its header has {_listed(found)}{hint}")
         if found.count(name) > 1:
             raise UsageError(f"the header of {path} has column {name!r} {found.count(name)} times; rename all but one")
     return tuple(found)
+
+
+def _hint(name: str, text: str, schema: Schema) -> str:
+    """What to do about a column that is missing, where the header shows it."""
+    for other in ",\t;|":
+        if other != schema.delimiter and name in text.split(other):
+            return f"; it is divided by {other!r}, and the schema's delimiter is {schema.delimiter!r}"
+    near = get_close_matches(name, text.split(schema.delimiter), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _listed(names: list[str], most: int = 10) -> str:

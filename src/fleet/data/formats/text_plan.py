@@ -18,7 +18,7 @@ from fleet.data.formats.number_columns import number_column
 
 Text = npt.NDArray[np.uint8]
 Bad = list[tuple[int, int, str]]
-"""Of bad lines: the line from 0 and the byte it begins at, both in the text, and what is wrong."""
+"""Bad lines: the line from 0 and the byte it begins at, both in the text, and what is wrong."""
 
 
 class TextPlan:

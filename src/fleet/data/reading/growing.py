@@ -112,7 +112,7 @@ class GrowingWork(Work):
         """Files that were read to their end, by the hash of their names."""
         self.parts: dict[int, Part] = {}
         self._of: dict[int, tuple[int, int, bool]] = {}
-        """Of a piece that is not finished: its file, its block there, and whether that is the last."""
+        """For each unfinished piece: its file, its block there, and whether that is the last."""
         self._taken: set[int] = set()
         self._stopped = threading.Event()
         self._packed: tuple[int, str] = 0, ""

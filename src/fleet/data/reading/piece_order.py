@@ -24,7 +24,7 @@ LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 4 << 10, 8 << 20
 BLOCKS_WANTED = 256
 """Blocks that data of a middling size has: enough that workers get even shares."""
 MOST_SHUFFLED_BYTES = 64 << 20
-"""Of a piece with shuffle: it is held in memory twice while its rows are permuted."""
+"""The largest piece with shuffle: it is in memory twice while its rows are permuted."""
 SHUFFLED_WANTED = 64
 MOST_PACKED_BYTES = 16 << 20
 """A packed file that is larger is a piece of its own, which is read part by part."""
@@ -46,7 +46,7 @@ class FileSet:
 
     @cached_property
     def total_bytes(self) -> int:
-        """Of all files."""
+        """The bytes of all files."""
         return sum(self.sizes.values())
 
     @cached_property

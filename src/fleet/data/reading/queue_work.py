@@ -10,7 +10,7 @@ from fleet.data.reading.piece_batches import Piece, Work
 from fleet.data.reading.pieces import Span, rows_taken_of
 
 EPOCHS_KEPT = 3
-"""Of how many epochs it is remembered which pieces this worker has read: others may still be in one before."""
+"""For how many epochs the pieces that this worker has read are remembered: others may still be in an earlier one."""
 
 
 class QueueWork(Work):

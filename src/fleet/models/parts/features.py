@@ -58,7 +58,7 @@ class Features(nn.Module):
 
     @property
     def width(self) -> int:
-        """Of numbers and rows side by side."""
+        """The width of numbers and rows side by side."""
         return self.num_dense + self.num_fields * self.dim
 
     def keys(self, batch: Examples) -> dict[str, SlotInput]:

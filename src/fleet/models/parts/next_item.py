@@ -70,7 +70,7 @@ class NextItem(Recommender):
         return torch.cat([(states * right).sum(2, keepdim=True), wrong], dim=2)
 
     def _following(self, history: torch.Tensor, last: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Of ids [B, L] or rows [B, L, dim]: what follows each place; `last` behind the newest."""
+        """What follows each place of ids [B, L] or rows [B, L, dim]; `last` follows the newest."""
         if not self.every_place:
             return last.unsqueeze(1)
         following = history.roll(-1, dims=1)

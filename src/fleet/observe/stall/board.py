@@ -22,7 +22,7 @@ class Board(Protocol):
         """The value, or None while there is none."""
 
     def get_all(self, keys: Iterable[str]) -> dict[str, str]:
-        """The values of these keys, for those that have one."""
+        """The values of the keys that have one."""
 
     def wait(self, keys: Sequence[str], limit_s: float) -> None:
         """Return when all keys have a value, or the time is up."""

@@ -51,7 +51,7 @@ class _Cut:
     """Who makes it."""
     began_at: float = field(default_factory=time.monotonic)
     wanted: Sequence[TakenPushes] = ()
-    """Of each worker, the pushes that it holds; empty: they are not known yet."""
+    """The pushes of each worker that it holds; empty: they are not known yet."""
     contents: storage.Contents | None = None
     moment: Moment | None = None
     """Set when it was made."""

@@ -298,7 +298,7 @@ class Moving:
         return [state.ledger.taken(worker) for worker in range(state.held.job.num_workers)]
 
     def _applied(self) -> list[TakenPushes]:
-        """Those without what is of a step that was not applied: that is sent again."""
+        """The pushes that were applied: those of a step that was not are sent again."""
         with self._core.changed:
             pending = self._core.state.rounds.pending()
             return [_without(one, pending.get(worker, 0)) for worker, one in enumerate(self._taken())]

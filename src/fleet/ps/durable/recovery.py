@@ -40,7 +40,7 @@ class Recovered(NamedTuple):
     lsn: int
     """The last record that it has."""
     num_bytes: int
-    """Of the records after the snapshot."""
+    """The bytes of the records after the snapshot."""
 
 
 def recover(state: State, folder: Path, device: str) -> Recovered:

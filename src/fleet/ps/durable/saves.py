@@ -63,7 +63,7 @@ class Moment(NamedTuple):
 
     version: int
     steps: tuple[int, ...] = ()
-    """Of each worker, how many of its steps, of all its lives."""
+    """How many steps of each worker, in all its lives."""
 
     @classmethod
     def of(cls, state: State) -> Moment:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import UsageError
-from fleet.ps.held.tensor_rules import TENSOR_RULES
+from fleet.ps.job.rule_table import RULES, TensorRule
 from fleet.ps.job.staging import host_buffer, upload, wait_for
 
 
@@ -26,10 +26,11 @@ class DeviceGroup:
             self._native = _native.Rule(rule, args)
         except ValueError as error:
             raise UsageError(f"dense parameters: {error}") from None
-        if rule not in TENSOR_RULES:
+        if RULES[rule].formula is None:
+            known = ", ".join(name for name, row in RULES.items() if row.formula is not None)
             raise UsageError(
                 f"dense parameters: rule {rule} has no form for a server's GPU; choose one of "
-                f"{', '.join(TENSOR_RULES)}, or start the servers with --server_device cpu"
+                f"{known}, or start the servers with --server_device cpu"
             )
         if torch.device(device).type == "cuda" and not torch.cuda.is_available():
             raise UsageError(
@@ -40,8 +41,7 @@ class DeviceGroup:
         self._ends = list(accumulate(parts))
         self._scalars = np.zeros((1, 0), np.float32)
         self._device = torch.device(device)
-        self._rule, self._args = TENSOR_RULES[rule], dict(args)
-        self._num_arrays = self._native.state_width(1) - self._native.state_width(0)
+        self._rule = TensorRule(rule, args)
         self.start(np.zeros(self.size, np.float32))
 
     def start(self, values: NDArray[np.float32]) -> None:
@@ -51,13 +51,13 @@ class DeviceGroup:
         assert grads.shape == (self.size,), f"{grads.shape} gradients for {self.size} values"
         on_device = self._sent(grads)
         if not absent and len(self._scalars) == 1:
-            self._rule(self._values, self._arrays.unbind(), self._scalars[0], on_device, lr, self._args)
+            self._rule.apply(self._values, self._arrays.unbind(), self._scalars[0], on_device, lr)
             return
         if len(self._scalars) == 1 and len(self._ends) > 1:
             self._scalars = np.repeat(self._scalars, len(self._ends), axis=0)
         for first, last in self._runs(set(absent)):
             span, own = slice(self._ends[first - 1] if first else 0, self._ends[last]), self._scalars[first]
-            self._rule(self._values[span], self._arrays[:, span].unbind(), own, on_device[span], lr, self._args)
+            self._rule.apply(self._values[span], self._arrays[:, span].unbind(), own, on_device[span], lr)
             self._scalars[first : last + 1] = own
 
     def _runs(self, absent: set[int]) -> Iterator[tuple[int, int]]:
@@ -85,12 +85,12 @@ class DeviceGroup:
         assert values.shape == (self.size,), f"{values.shape} values for a group of {self.size}"
         if self.size == 0:
             state = self._native.start(0)  # a checkpoint has no blocks of this group for this server, and no scalars
-        num_floats = self._num_arrays * self.size
-        num_scalars = self._native.state_width(1) - self._num_arrays
+        num_floats = self._rule.num_arrays * self.size
+        num_scalars = self._native.state_width(1) - self._rule.num_arrays
         widths = {num_floats + num_scalars, num_floats + num_scalars * len(self._ends)}
         assert len(state) in widths, f"{state.shape} floats of state for a rule with {min(widths)}"
         self._values = self._sent(values)
-        self._arrays = self._sent(state[:num_floats]).view(self._num_arrays, self.size)
+        self._arrays = self._sent(state[:num_floats]).view(self._rule.num_arrays, self.size)
         scalars = np.array(state[num_floats:], np.float32)
         self._scalars = scalars.reshape(-1, num_scalars) if num_scalars else scalars.reshape(1, 0)
 

@@ -22,7 +22,7 @@ class Claim(NamedTuple):
 
 
 def claims_of(header: ps_pb2.PushRequest.Header) -> list[Claim]:
-    """Of a push: one, or one for each worker whose gradients it has, in their order."""
+    """The claims of a push: one, or one for each worker whose gradients it has, in their order."""
     caller = header.caller
     members = [Claim(one.worker, one.incarnation, one.sequence) for one in header.members]
     return members or [Claim(caller.worker, caller.incarnation, header.sequence)]

@@ -49,7 +49,7 @@ class NotedKeys:
 
 
 def only(rows: dict[str, Any], chosen: Callable[[NDArray[np.int64]], NDArray[np.bool_]]) -> dict[str, Any]:
-    """Those of exported rows, and of keys that wait for one, that are chosen by their keys."""
+    """The exported rows, and keys that wait for one, whose keys are chosen."""
     masks = {False: chosen(rows["keys"]), True: chosen(rows["waiting_keys"]) if "waiting_keys" in rows else None}
     return {name: array[masks[name.startswith("waiting_")]] for name, array in rows.items()}
 

@@ -57,7 +57,7 @@ class TablePull(NamedTuple):
     only_read: bool
     """Whether the rows are not to be trained: then the table's `unseen` says what a key without a row is."""
     format: int = 0
-    """Of the rows in the answer."""
+    """The format of the rows in the answer."""
 
 
 class AssignedRows(NamedTuple):

@@ -22,8 +22,8 @@ import torch
 from numpy.typing import NDArray
 
 from fleet import _native
-from fleet.ps.hot.row_rules import ROW_RULES
 from fleet.ps.hot.slot_sets import FULL, TAKEN, Plan, SlotSets, kinds_of
+from fleet.ps.job.rule_table import TensorRule
 from fleet.ps.job.spec import TableSpec
 from fleet.ps.job.staging import download, host_buffer, upload, wait_for
 from fleet.ps.worker.asking import meters
@@ -62,7 +62,7 @@ class Part(NamedTuple):
 
 
 class HotRows:
-    """Those of one table. `place`, `write_back` and `reload` are for the thread aside, the rest for who trains."""
+    """The hot rows of one table. `place`, `write_back` and `reload` are for the thread aside."""
 
     def __init__(
         self, spec: TableSpec, table: _native.Table, num_rows: int, device: torch.device, writer: ThreadPoolExecutor
@@ -71,7 +71,7 @@ class HotRows:
         self._spec, self._table, self._device = spec, table, device
         self._writer = writer
         self._writing: Future[None] | None = None
-        self._rule = ROW_RULES[spec.rule.name](dict(spec.rule.args))
+        self._rule = TensorRule(spec.rule.name, dict(spec.rule.args))
         self._sets = SlotSets(num_rows, device)
         self._records = self._room(self._sets.num_slots)
         self._lock = threading.Lock()  # around whatever takes `_records`, which grows in the thread aside
@@ -81,7 +81,7 @@ class HotRows:
 
     @property
     def nbytes(self) -> int:
-        """Of the device's memory, with what finds the rows."""
+        """The bytes of device memory in use, with what finds the rows."""
         return self._records.nbytes + self._sets.nbytes
 
     def expect(self) -> Placement:
@@ -160,7 +160,7 @@ class HotRows:
             own = records.index_select(0, slots)
             before = own.clone() if skips else None
             values, width = self._floats(own), self._spec.width
-            self._rule.apply(values, own[:, width:-3].view(torch.float32), grads, lr)
+            self._rule.apply_to_rows(values, own[:, width:-3].view(torch.float32), grads, lr)
             if self._spec.bounds is not None:
                 values.clamp_(*self._spec.bounds)
             _mark(own[:, -3:], times, now)

@@ -10,7 +10,7 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.ps.hot.hot_rows import HotRows, Part, Placement
-from fleet.ps.hot.row_rules import ROW_RULES
+from fleet.ps.job.rule_table import RULES
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import Answer, LocalTransport, Transport
 
@@ -48,7 +48,7 @@ class HotTables:
 
     @property
     def nbytes(self) -> int:
-        """Of the device's memory."""
+        """The bytes of device memory in use."""
         return sum(rows.nbytes for rows in self._rows.values())
 
     def __contains__(self, table: int) -> bool:
@@ -143,8 +143,9 @@ def refuse_hot(job: JobSpec, spec: TableSpec, *, has_servers: bool) -> None:
         )
     if job.mode == "geo":
         raise error("geo mode has no use for, since it trains copies", "use sync or async mode")
-    if spec.rule.name not in ROW_RULES:
-        raise error(f"knows no rule {spec.rule.name}", f"choose one of {', '.join(ROW_RULES)}")
+    exact = [name for name, rule in RULES.items() if rule.formula is not None and not rule.bound]
+    if spec.rule.name not in exact:
+        raise error(f"does not have rule {spec.rule.name} to the bit", f"choose one of {', '.join(exact)}")
     if spec.entry.name != "always":
         raise error(f"knows no entry policy, such as {spec.entry.name}", "take entry= away")
     for name, value, usual in (

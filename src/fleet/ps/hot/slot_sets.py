@@ -36,7 +36,7 @@ class Plan(NamedTuple):
     keys: torch.Tensor
     sets: torch.Tensor
     ways: torch.Tensor
-    """Of each key, counted through all sets [U]."""
+    """The way of each key, counted through all sets [U]."""
     new: torch.Tensor
     """Which keys are not there [M]; the rest has one entry for each of these."""
     new_ways: torch.Tensor
@@ -70,7 +70,7 @@ class SlotSets:
 
     @property
     def nbytes(self) -> int:
-        """Of the device's memory."""
+        """The bytes of device memory in use."""
         return sum(one.nbytes for one in (self._keys, self._slots, self._calls, self._uses))
 
     def plan(self, keys: torch.Tensor, now: int, oldest: int) -> Plan:
@@ -151,7 +151,7 @@ def _sets_of(keys: torch.Tensor, num_sets: int) -> torch.Tensor:
 
 @cache
 def _kernels() -> ModuleType | None:
-    """Those of Triton, where it is there."""
+    """The kernels of Triton, where it is installed."""
     from fleet.ps.hot import slot_kernels  # Triton takes a while to be imported, and only a GPU needs it
 
     return slot_kernels if slot_kernels.IS_THERE else None

@@ -29,7 +29,7 @@ ELSEWHERE = {
 def says_what_was_meant(made: Callable[P, R]) -> Callable[P, R]:
     """Wrap a function of `fleet.ps`: an unknown argument raises a UsageTypeError that suggests a known one."""
     names = list(signature(made).parameters)
-    called = f"{made.__module__.replace('fleet.ps.', 'fleet.')}.{made.__name__}"
+    called = f"{made.__module__.replace('fleet.ps.job.', 'fleet.')}.{made.__name__}"
 
     @wraps(made)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -13,7 +13,7 @@ Named = tuple[str, torch.Tensor, int]  # name, parameter, group
 
 
 def distinct(parameters: Iterable[Named]) -> list[Named]:
-    """Of the parameters, given as (name, parameter, group), those that need a place on servers, in order.
+    """The parameters that need a place on servers, in order; each is (name, parameter, group).
 
     A parameter that comes twice, as tied weights do, counts under its first name; one without elements is left out.
     UsageError unless they are float32 and lie on one device.

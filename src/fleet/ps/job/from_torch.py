@@ -9,7 +9,7 @@ import torch
 from torch.optim import SGD, Adagrad, Adam, Adamax, AdamW, Optimizer, RMSprop
 
 from fleet.errors import UsageError
-from fleet.optim.paddle_methods import kind_of
+from fleet.optim.kinds import kind_of
 from fleet.ps.job import rules
 from fleet.ps.job.spec import RuleSpec
 from fleet.strategy.field import shown

@@ -14,7 +14,7 @@ SEGMENT_PREFIX, SEGMENT_SUFFIX = "journal-", ".log"
 SNAPSHOT_PREFIX, SNAPSHOT_SUFFIX = "snapshot-", ".snap"
 UNFINISHED_SUFFIX = ".tmp"
 RUNS_SUFFIX = ".runs"
-"""Of a folder beside a snapshot: the files of its tables with rows on a disk."""
+"""The suffix of a folder beside a snapshot, with the files of its tables with rows on a disk."""
 
 _MOST_BUFFERS = min(1024, os.sysconf("SC_IOV_MAX"))
 

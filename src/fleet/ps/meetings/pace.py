@@ -41,7 +41,7 @@ class _Runner:
 
 
 class Pace:
-    """Of the workers in one epoch. `clock` tells seconds."""
+    """How fast each worker goes through one epoch. `clock` tells seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

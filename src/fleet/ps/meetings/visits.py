@@ -1,4 +1,4 @@
-"""Those who wait at a meeting of workers: each in a thread, or as a call that native code keeps without one.
+"""Workers that wait at a meeting: each in a thread, or as a call that native code keeps without one.
 
 Who comes is counted once for all that wait for the same workers, and nobody is woken in vain: a barrier of n workers
 costs n arrivals and n answers, and the answer is made once.
@@ -99,7 +99,7 @@ class CallVisit(Visit):
 
 
 class Party:
-    """Those at one meeting who wait for the same workers."""
+    """Visits of one meeting that wait for the same workers."""
 
     def __init__(self, missing: set[int], *, is_between_steps: bool) -> None:
         self.missing = missing
@@ -116,7 +116,7 @@ class Party:
         return bool(self._visits)
 
     def of(self, worker: int) -> Sequence[Visit]:
-        """Those of one worker."""
+        """The visits of one worker."""
         return self._visits.get(worker, ())
 
     def add(self, visit: Visit) -> list[Visit]:

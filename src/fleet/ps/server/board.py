@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_TEXT = 64 << 10
 MAX_KEY = 200
 MAX_BYTES = 64 << 20
-"""Of all notes and their names; beyond that the oldest are forgotten."""
+"""The most bytes of all notes and their names; beyond that the oldest are forgotten."""
 
 Act = ps_pb2.BoardRequest.Act
 _log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ _COUNTS = {
 
 
 class ServerFigures:
-    """Of one service."""
+    """The figures of one service."""
 
     def __init__(self, service: Service, refused: Callable[[], Mapping[str, int]] = dict) -> None:
         self._service = service

@@ -38,7 +38,7 @@ class CallTaken(NamedTuple):
     """What a push that native code has read is answered: at once, or when a version is reached."""
 
     header: bytes
-    """Of the answer, or the begin of it."""
+    """The header of the answer, or the beginning of it."""
     version: int = 0
     timeout_ms: int = 0
     num_dropped: int = 0

@@ -23,7 +23,7 @@ Act = ps_pb2.BoardRequest.Act
 
 
 class RemoteBoard(Board):
-    """Of one worker. `connect` makes a transport to server 0, whichever that is now."""
+    """One worker's way to the board. `connect` makes a transport to server 0, whichever that is now."""
 
     def __init__(self, connect: Callable[[], Transport], worker: int, num_workers: int) -> None:
         self._connect = connect

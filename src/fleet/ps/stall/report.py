@@ -17,7 +17,7 @@ from fleet.observe.waits.waiting import workers_text
 from fleet.ps.stall.state import Stall, State
 
 MAX_LINES = 16
-"""Of a report, on workers of whom the same is to be said."""
+"""The most lines of a report on workers of whom the same is to be said."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def judge(findings: Findings, limits: Limits) -> Verdict:
 
 
 def _at_work(findings: Findings, limits: Limits, away: Sequence[int]) -> set[int]:
-    """Those who make steps, have a server work for them, or were started again just now, besides those who are away.
+    """The workers that make steps, have a server work for them, or were started again just now, besides those away.
 
     One that makes slow steps may be met while it waits for others, which have to be at work then.
     """

@@ -246,7 +246,7 @@ class ServedWatch(Watch[Stall, State]):
         return self._ran.since(wait.sign_at) >= self._limits.timeout_s and not wait.awaited.is_limited
 
     def _seen(self, stall: Stall, states: Mapping[int, State]) -> set[int]:
-        """Those of the silent that have answered the call before this one: a durable job may be starting them again."""
+        """The silent workers that answered the call before this one: a durable job may be starting them again."""
         if time.monotonic() - self._quiet_before >= self._limits.return_s:
             return set()
         before = self._next_call - 2

@@ -30,7 +30,7 @@ EVERYBODY = -2
 
 
 class Core:
-    """Of one server."""
+    """Everything of one server."""
 
     def __init__(self) -> None:
         self.gate = Gate()

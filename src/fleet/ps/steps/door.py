@@ -42,7 +42,7 @@ class Door:
             return presence.wait_for(self._changed, lambda: not self.is_shut, WAIT_S)
 
     def shut(self, allowed: Sequence[TakenPushes]) -> None:
-        """Of each worker only these pushes come in from now on."""
+        """Let in only these pushes of each worker from now on."""
         with self._changed:
             self.is_shut, self._allowed = True, allowed
             self._changed.notify_all()

@@ -34,7 +34,7 @@ class _Worker:
     upto: int = 0
     """Every sequence number up to this one was taken."""
     later: set[int] = field(default_factory=set)
-    """Those taken beyond it: a worker may have several pushes under way."""
+    """Sequence numbers taken beyond it: a worker may have several pushes under way."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 

@@ -34,7 +34,7 @@ class Rounds:
         """Workers that have ended without taking leave: their steps will not come, and are not to be done without."""
         self._updates: dict[int, PushedUpdate] = {}
         self.squared_norm: float | None = None
-        """Of this server's part of the mean of the present step, where a job limits it; None: not all have pushed."""
+        """The squared norm of this server's part of the mean, where a job limits it; None: not all have pushed."""
         self.sum = -1, 0.0
         """A step, and that of its mean on all servers: the last that is known."""
         self.began = 0.0
@@ -103,7 +103,7 @@ class Rounds:
         return sorted(awaited - self._updates.keys())
 
     def away_of(self, workers: Set[int]) -> set[int]:
-        """Those of some workers that have left, or ended otherwise."""
+        """The workers, of these, that have left or ended otherwise."""
         left = workers - self._present if len(self._present) < self._num_workers else set()
         return {*left, *(workers & self.gone)}
 

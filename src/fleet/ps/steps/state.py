@@ -32,7 +32,7 @@ NUM_LOADS = 16
 
 
 class State:
-    """Of one server."""
+    """Everything of one server."""
 
     def __init__(self, instance: int, lock: threading.RLock) -> None:
         self.instance = instance

@@ -84,7 +84,7 @@ class _Cutting:
             raise
 
     def _hold_all(self) -> list[list[TakenPushes]]:
-        """Of each server, what it has taken of each worker: more will not come in.
+        """What each server has taken of each worker: more will not come in.
 
         Server 0 comes first, so that of two who cut at once one has all servers. What keeps another server busy is
         waited for with no door shut.

@@ -95,11 +95,11 @@ class Gathering:
 
     @property
     def next_topic(self) -> str:
-        """Of the meeting that the next `gather_bytes` holds."""
+        """The topic of the meeting that the next `gather_bytes` holds."""
         return self.topic(1)
 
     def topic(self, ahead: int) -> str:
-        """Of the meeting that the `ahead`th `gather_bytes` from here, from 1, holds."""
+        """The topic of the meeting that the `ahead`th `gather_bytes` from here holds, counted from 1."""
         return f"gather/{self._turns.num_taken(self._name) + ahead - 1}"
 
     def meet(

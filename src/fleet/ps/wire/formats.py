@@ -96,7 +96,7 @@ def _dense(form: ps_pb2.PushRequest.Dense, rest: Any, size: int, who: str) -> Fl
 
 
 def exact_groups(dense: DenseSpec) -> list[bool]:
-    """Of each dense group, whether its values travel as float32, whatever is asked for.
+    """For each dense group, whether its values travel as float32, whatever is asked for.
 
     Running statistics go back and forth, and would stand still once their steps are smaller than those of a format.
     """
@@ -104,7 +104,7 @@ def exact_groups(dense: DenseSpec) -> list[bool]:
 
 
 def answer_formats(dense: DenseSpec, number: int) -> list[int]:
-    """Of each dense group, how its values travel to workers where `number` is asked for."""
+    """For each dense group, how its values travel to workers where `number` is asked for."""
     return [FLOAT32 if is_exact else number for is_exact in exact_groups(dense)]
 
 

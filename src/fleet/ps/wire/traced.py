@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fleet.ps.wire.transport import Answer
 
 _METHODS = ("", "Pull", "Push", "Meet")
-"""Of the data plane, by number: csrc/plane/frame.h."""
+"""The methods of the data plane, by number: csrc/plane/frame.h."""
 
 
 def prepare() -> None:
@@ -105,7 +105,7 @@ _num_lost = [0]
 
 
 def _name_of(thread: int) -> str:
-    """Of a thread of this process; "" if it has ended."""
+    """The name of a thread of this process; "" if it has ended."""
     try:
         return Path(f"/proc/self/task/{thread}/comm").read_text().strip()
     except OSError:

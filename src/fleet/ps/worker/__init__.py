@@ -1,1 +1,5 @@
-"""Room."""
+"""A worker's side of training: rows for its batches, gradients to the servers, steps in the mode of the job.
+
+Rooms: asking (keys and rows), sending (gradients), calling (the servers), modes (when to wait for whom), life (what a
+next life of this worker needs). Ask for `worker.Worker` and `optimizer.ServerOptimizer`.
+"""

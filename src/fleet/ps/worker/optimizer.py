@@ -13,7 +13,6 @@ from torch.optim import Optimizer
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.optim.closure import loss_of
-from fleet.optim.paddle_methods import PaddleMethods
 from fleet.optim.uncopied import Uncopied
 from fleet.ps.job.from_torch import check_unchanged
 from fleet.ps.worker.sending.norms import clip_here
@@ -34,7 +33,7 @@ class Share:
     """What one optimizer of a job is responsible for."""
 
     rules: Sequence[RuleSpec] = ()
-    """Of its param_groups."""
+    """The rules of its param_groups."""
     dense_groups: Mapping[int, int] = field(default_factory=dict)
     """The dense groups that it trains, ascending, each with its param_group."""
     table_groups: Mapping[int, int] = field(default_factory=dict)
@@ -51,7 +50,7 @@ class Share:
     """Parameters that need a gradient and are in no optimizer of a job of several workers."""
 
 
-class ServerOptimizer(Uncopied, PaddleMethods, Optimizer):
+class ServerOptimizer(Uncopied, Optimizer):
     """Stands for a torch optimizer: same param_groups, so learning-rate schedules and `lr` changes work as usual.
 
     `step()` sends gradients to the servers, which apply the optimizer's rule; the learning rate of each group goes

@@ -100,7 +100,7 @@ class Worker:
     rouses: bool = field(default=False, init=False)
     """Whether a table in this process waits, at each step, for gradients that come from a GPU."""
     hooks: Sequence[RemovableHandle] = field(default=(), init=False)
-    """Of backward, on parameters of the model; they go when this worker does."""
+    """Hooks of backward on parameters of the model; they go when this worker does."""
     undo_graphs: Callable[[], None] | None = field(default=None, init=False)
     """Gives the model its own forward back, where parts of it are replayed as CUDA graphs."""
 
@@ -372,7 +372,7 @@ class Worker:
         return begun(complete, make, self.aside)
 
     def _hot_gradients(self, used: Sequence[Lookup]) -> list[tuple[Lookup, torch.Tensor]]:
-        """Those of rows that are trained here; UsageError if one is a NaN or an Inf and may not be skipped."""
+        """The gradients of rows that are trained here; UsageError if one is a NaN or an Inf and may not be skipped."""
         found = [
             (lookup, grads.to(torch.float32))
             for lookup in used

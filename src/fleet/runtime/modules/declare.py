@@ -48,10 +48,10 @@ class Declared:
     """What a model and its optimizers ask of the servers. Groups are numbered through all optimizers."""
 
     rules: list[RuleSpec]
-    """Of every optimizer group."""
+    """The rules of every optimizer group."""
     tables: list[TableSpec] = field(default_factory=list)
     declared_by: list[str] = field(default_factory=list)
-    """Of each table, the name of the module that came first."""
+    """For each table, the name of the module that came first."""
     modules: list[tuple[SparseModule, list[int]]] = field(default_factory=list)
     """Each sparse module with the indexes of its tables."""
     table_groups: dict[int, int] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Declared:
     kept: Tensors = field(default_factory=list)
     """All other tensors of the model."""
     frozen: Tensors = field(default_factory=list)
-    """Of those, what an optimizer has but needs no gradient."""
+    """The kept tensors that an optimizer has but that need no gradient."""
     unruled: Tensors = field(default_factory=list)
     """The `weight`s of frozen tables that have no rule, and no optimizer to follow."""
     model: nn.Module | None = None

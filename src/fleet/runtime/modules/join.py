@@ -32,7 +32,7 @@ from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.ps.worker.sending.clipped import mark_shared
 from fleet.ps.worker.sending.dense_ahead import make_ahead
 from fleet.ps.worker.sending.flat import FlatParameters
-from fleet.ps.worker.sending.kept import KeptTensors
+from fleet.ps.worker.sending.kept import ChangedTensors, KeptTensors
 from fleet.ps.worker.worker import Worker
 from fleet.runtime.modules.clipping import check_clipping
 from fleet.runtime.modules.combine import check_combining, combine
@@ -181,6 +181,7 @@ def enter(
         _go_on(worker, progress)
         if not is_first:
             worker.take_kept()
+        _keep_changed(worker, progress)
         begin_work()
     except BaseException:
         client.close()
@@ -252,6 +253,16 @@ def _go_on(worker: Worker, progress: Progress | None) -> None:
             first, last = worker.num_updates + 1, client.resumed_updates
             worker.redo = Redo(inputs, worker.flat, worker.policy, first, last)
             progress.begin_again = worker.redo.begin
+
+
+def _keep_changed(worker: Worker, progress: Progress | None) -> None:
+    """Have what the script changes of the rest of its model go with every push, and take up what a former life had."""
+    if progress is None or not worker.kept:
+        return
+    changed = ChangedTensors(worker.kept)
+    stored = progress.add_part("kept", changed.state, changed.restore)
+    if stored is not None:
+        changed.restore(stored)
 
 
 def _flat(found: Declared, job: JobSpec) -> FlatParameters | None:

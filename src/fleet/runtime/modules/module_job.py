@@ -45,6 +45,7 @@ class ModuleJob:
         self._worker: Worker | None = None
         self._has_left = False
         self._model: nn.Module | None = None
+        self._strategy: DistributedStrategy | None = None
         self._optimizers: list[ServerOptimizer] = []
         self.before_leaving: list[Callable[[], None]] = []
         """What is to be done before this worker takes leave of the servers."""
@@ -116,6 +117,8 @@ class ModuleJob:
             meeting="" if strategy.combine_gradients == "never" else self.name_meetings("combine"),
         )
         unstopped.joined(self._worker)
+        strategy.close("fleet.init_worker()")
+        self._strategy = strategy
         self._worker.look_for_wishes = wish_taker(self._worker.client, self._begin_reshard)
 
     @property
@@ -176,6 +179,8 @@ class ModuleJob:
         worker, self._worker = self._worker, None
         self._has_left = True
         worker.close()
+        if self._strategy is not None:
+            self._strategy.close("")
         for optimizer in self._optimizers:
             optimizer.unbind()
         for module in () if self._model is None else self._model.modules():
@@ -204,15 +209,14 @@ class ModuleJob:
         self._resharding = Background(self._worker.client, num_servers)
         self._resharding.start()
 
-    def save_persistables(self, dirname: Folder, *others: Any) -> Path:
+    def save_persistables(self, *arguments: Any, **named: Any) -> Path:
         """Write a checkpoint of everything on the servers."""
-        worker = self.worker("fleet.save_persistables()")
-        if any(other is not None for other in others):
-            raise UsageTypeError(
-                "fleet.save_persistables(): a job of modules takes one argument, save_persistables(dirname); "
-                "executor and program belong to a job of programs"
-            )
-        return self._writer.save(worker, "fleet.save_persistables()", dirname, lambda: saving.save(worker, dirname))
+        call = "fleet.save_persistables()"
+        worker = self.worker(call)
+        if len(arguments) + len(named) > 1:
+            raise UsageTypeError(f"{call} takes one argument for modules; write fleet.save_persistables(dirname)")
+        dirname = _folder_of(call, arguments, named)
+        return self._writer.save(worker, call, dirname, lambda: saving.save(worker, dirname))
 
     def save_inference_model(self, *arguments: Any, **named: Any) -> Path:
         """Write values only, as plain numpy files."""

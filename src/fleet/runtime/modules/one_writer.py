@@ -50,7 +50,10 @@ class OneWriter:
         try:
             said = json.loads(workers.meet(topic, "", call, others=[0], is_between_steps=True)[0])
         except DeadlineError as error:
-            raise CheckpointError(f"{call}: worker 0 writes for all, and has not: {error}") from error
+            raise CheckpointError(
+                f"{call}: worker 0 writes for all, and has not written {os.fspath(folder)}: {error}, and gives the "
+                "same folder"
+            ) from error
         if "error" in said:
             raise CheckpointError(f"{call} failed on worker 0: {said['error']}")
         return Path(said["path"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from fleet import env
 from fleet.errors import RoleError, UsageError
@@ -20,46 +20,12 @@ from fleet.ps.worker.life.progress import Progress
 from fleet.roles import Role
 
 if TYPE_CHECKING:
-    from fleet.ps.job.placement import Dispatch, Dispatcher
-    from fleet.ps.worker.worker import Worker
     from fleet.roles import Identity
-    from fleet.strategy import DistributedStrategy
 
 _log = logging.getLogger(__name__)
 
 CLOSING_S = 30.0
 """How long a server of another thread may take to end."""
-
-
-class ServerJob(Protocol):
-    """What `Fleet` asks of a job with servers: of modules (`ModuleJob`), or of programs (`ProgramJob`)."""
-
-    def init_worker(
-        self, servers: Servers, strategy: DistributedStrategy, dispatcher: Dispatcher | Dispatch | None
-    ) -> None:
-        """Join the servers, or see to it that this happens; NotReadyError if it is too early, or has happened."""
-
-    def stop_worker(self) -> None:
-        """Send what is queued and leave the servers; nothing happens where this worker has not joined, or has left."""
-
-    @property
-    def has_joined(self) -> bool:
-        """Whether this worker has joined the servers, also if it has left them since."""
-
-    def worker(self, what: str) -> Worker:
-        """The worker that has joined the servers; NotReadyError, which names `what` needs it, if there is none."""
-
-    def save_persistables(self, *arguments: Any) -> Path | None:
-        """Write a checkpoint."""
-
-    def save_inference_model(self, *arguments: Any, **named: Any) -> Path | list[str]:
-        """Write values only."""
-
-    def let_go(self) -> None:
-        """Let the connections go without a word; what was not sent is lost."""
-
-    def read_trainer_variables(self, dirname: str | PathLike[str]) -> Callable[[], None]:
-        """What a checkpoint has that is not on servers, read and checked; a call of the result takes it over."""
 
 
 def server_device() -> str:

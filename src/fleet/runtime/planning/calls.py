@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 LEAST_REPEATS, MOST_SECONDS = 5, 20.0
-"""Of the step, after one that warms up; fewer where they would take longer."""
+"""How often the step is repeated, after one that warms up; fewer times where that would take longer."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Calls:
         return any(call.autocast[0] for call in self.calls)
 
     def first_times(self, update_s: float, reached_at: float) -> StepTimes:
-        """Those of the script's own step, cold as it was; the loss counts as backward."""
+        """The times of the script's own step, cold as it was; the loss counts as backward."""
         return StepTimes(self._forward_s, max(0.0, reached_at - self._ended) if self.calls else 0.0, update_s, False)
 
     def again(self, step: Callable[[], object], zero_grad: Callable[[], object], least: int) -> StepTimes:

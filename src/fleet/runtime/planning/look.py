@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from fleet import _native, checkpoint
 from fleet.cores import num_cores
 from fleet.nn.sparse import SparseModule
-from fleet.optim.paddle_methods import kind_of
+from fleet.optim.kinds import kind_of
 from fleet.planner.facts import DenseFacts, Machines, TableFacts
 from fleet.planner.state import is_known, state_bytes
 from fleet.ps.job.spec import JobSpec

@@ -109,7 +109,7 @@ class Looker:
         self._calls.stop()
 
     def _switches(self, strategy: DistributedStrategy) -> tuple[str, ...]:
-        """Those of the strategy; autocast of the script's own is as good as `amp`."""
+        """The switches of the strategy; autocast of the script's own is as good as `amp`."""
         own = look.switches_of(strategy)
         return (*own, "amp") if self._calls.has_autocast and "amp" not in own else own
 
@@ -125,7 +125,7 @@ class Looker:
     def _times(
         self, optimizer: Optimizer, strategy: DistributedStrategy, step: Callable[[], Any], seen: Seen
     ) -> tuple[StepTimes, list[str]]:
-        """Those of repeated steps; where the step cannot be repeated, of the first one, and a note that says why."""
+        """The times of repeated steps, or of the first one where it cannot be repeated, with a note that says why."""
         if not self._calls.calls:
             why = "the model was not called as model(...), so forward and backward were not timed"
             return self._calls.first_times(0.0, seen.reached_at), [why]

@@ -32,11 +32,11 @@ class Written:
     """What servers have written."""
 
     accounts: Sequence[tuple[str, str]]
-    """Of each server, its account and its name."""
+    """Each server's account and name."""
     versions: tuple[int, ...]
-    """Of each server, how many steps (sync) or pushes (otherwise) are in it."""
+    """How many steps (sync) or pushes (otherwise) of each server are in it."""
     steps: tuple[int, ...]
-    """Of each worker, how many of its steps are in it."""
+    """How many steps of each worker are in it."""
     cut: Cut | None = None
 
     @property

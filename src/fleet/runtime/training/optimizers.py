@@ -32,7 +32,7 @@ class Optimization:
     """An optimizer of a model, as one worker has it."""
 
     names: Mapping[int, str]
-    """Of the model's parameters, by their ids."""
+    """The names of the model's parameters, by their ids."""
     users: Optimizer
     """Has the settings."""
     holder: Optimizer

@@ -96,7 +96,7 @@ class SaveStore:
         return self.get_all([key]).get(key)
 
     def get_all(self, keys: Iterable[str]) -> dict[str, str]:
-        """Those of the keys that have a value."""
+        """The values of the keys that have one."""
         return self._call(lambda: {key: self._store.get(key).decode() for key in keys if self._store.check([key])})
 
     def count(self, key: str, more: int) -> int:

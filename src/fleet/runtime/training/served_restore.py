@@ -116,5 +116,5 @@ class ServedRestore:
 
 
 def _shapes(job: JobSpec) -> dict[str, tuple[int, ...]]:
-    """Of every tensor of a model beside its tables, wherever it lives."""
+    """The shape of every tensor of a model beside its tables, wherever it lives."""
     return dict(job.dense.shapes) | {one.name: one.shape for one in job.kept}

@@ -11,7 +11,7 @@ import pytest
 from fleet.errors import UsageError
 from fleet.ps.held.dense import DenseGroup, HostGroup, dense_group
 from fleet.ps.held.dense_cuda import DeviceGroup
-from fleet.ps.held.tensor_rules import TENSOR_RULES
+from fleet.ps.job.rule_table import RULES
 from support.worker.dense_rules import SIZE, STEPS, VARIANTS, assert_same, gradients, train, values
 
 Make = Callable[[str, Mapping[str, float], int], DenseGroup]
@@ -23,21 +23,6 @@ def host_group(rule: str, args: Mapping[str, float], size: int) -> DenseGroup:
 
 def device_group(rule: str, args: Mapping[str, float], size: int) -> DeviceGroup:
     return DeviceGroup(rule, args, [size], "cpu")
-
-
-def test_every_rule_is_here() -> None:
-    assert {name for name, _ in VARIANTS} == set(TENSOR_RULES)
-
-
-@pytest.mark.parametrize(("rule", "args"), VARIANTS, ids=str)
-def test_as_the_native_rule(rule: str, args: dict[str, float]) -> None:
-    host, device = host_group(rule, args, SIZE), DeviceGroup(rule, args, [SIZE], "cpu")
-    assert_same(device, host)
-    for group in (host, device):
-        group.start(values())
-        train(group, 0, STEPS)
-    assert_same(device, host)
-    assert not np.allclose(host.read(), values())
 
 
 @pytest.mark.parametrize(("rule", "args"), VARIANTS, ids=str)
@@ -84,8 +69,8 @@ def test_parts_that_sit_a_step_out_have_a_life_of_their_own(rule: str, args: dic
             whole.append(again)
     wanted = np.concatenate([group.read() for group in alone])
     assert np.array_equal(whole[0].read(), wanted)
-    for other in whole[1:]:  # torch's root on a CPU may be the float beside the nearest one
-        np.testing.assert_allclose(other.read(), wanted, rtol=1e-5, atol=1e-6)
+    for other in whole[1:]:
+        np.testing.assert_allclose(other.read(), wanted, rtol=RULES[rule].bound, atol=RULES[rule].bound)
 
 
 @pytest.mark.parametrize("make", [host_group, device_group])

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-from fleet.static.clip import GradientClipByGlobalNorm as ClipGradByGlobalNorm
-from fleet.static.clip import GradientClipByNorm as ClipGradByNorm
-from fleet.static.clip import GradientClipByValue as ClipGradByValue
 from fleet_paddle.imperative.nn import (
     activation,
     attention,
@@ -39,6 +36,9 @@ from fleet_paddle.imperative.nn.recurrent import *
 from fleet_paddle.imperative.nn.table import *
 from fleet_paddle.imperative.nn.transformer import *
 from fleet_paddle.imperative.nn.weighted import *
+from fleet_programs.backward.clip import GradientClipByGlobalNorm as ClipGradByGlobalNorm
+from fleet_programs.backward.clip import GradientClipByNorm as ClipGradByNorm
+from fleet_programs.backward.clip import GradientClipByValue as ClipGradByValue
 
 __all__ = [
     "ClipGradByGlobalNorm",

@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as plain_F  # noqa: N812 - ours is called F
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.nn.weighted import Linear
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
 from fleet_paddle.programs import attention
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 __all__ = ["MultiHeadAttention"]
 

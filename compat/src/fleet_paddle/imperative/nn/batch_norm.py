@@ -10,9 +10,6 @@ from torch import nn
 
 from fleet.collective.parts.sync_batch_norm import OwnBatchNorm, over_all_workers
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.attr import ParamAttr
-from fleet.static.initializer import Constant
-from fleet.static.variable import Variable
 from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn import programs
@@ -20,6 +17,9 @@ from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
 from fleet_paddle.rows.norm import channels_are_last, chosen_format, remember
 from fleet_paddle.rows.window import back, to_first
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.parameters.initializer import Constant
+from fleet_programs.program.variable import Variable
 
 __all__ = ["BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "SyncBatchNorm"]
 

@@ -10,10 +10,6 @@ import torch
 from torch.utils._pytree import tree_map
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.dtypes import canonical
-from fleet.static.initializer import Uniform
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.imperative.nn import programs
 from fleet_paddle.imperative.nn.layer import Layer
@@ -23,6 +19,10 @@ from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.programs import recurrent_network
 from fleet_paddle.programs.layers.cells import rnn
 from fleet_paddle.variables import has_variable
+from fleet_programs import layers
+from fleet_programs.definition.dtypes import canonical
+from fleet_programs.parameters.initializer import Uniform
+from fleet_programs.program.variable import Variable
 
 __all__ = ["RNN", "BiRNN", "GRUCell", "LSTMCell", "RNNCellBase", "SimpleRNNCell"]
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.initializer import Normal
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.tensor import Tensor
 from fleet_paddle.rows.window import FORMATS, each
+from fleet_programs.parameters.initializer import Normal
 
 __all__ = ["Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose"]
 

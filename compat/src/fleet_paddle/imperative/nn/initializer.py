@@ -1,4 +1,4 @@
-"""Initialisers of parameters, under the names of 2.0; each is one of `fleet.static.initializer`."""
+"""Initialisers of parameters, under the names of 2.0; each is one of `fleet_programs.parameters.initializer`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import initializer as static
-from fleet.static.block import Block
-from fleet.static.initializer import MSRA, Initializer, NumpyArray, Xavier
-from fleet.static.variable import Variable
+from fleet_programs.parameters import initializer as static
+from fleet_programs.parameters.initializer import MSRA, Initializer, NumpyArray, Xavier
+from fleet_programs.program.block import Block
+from fleet_programs.program.variable import Variable
 
 __all__ = [
     "Assign",

@@ -12,7 +12,6 @@ from torch import nn
 from torch.nn.modules import module as of_torch
 
 from fleet.errors import NotSupportedError, UsageTypeError
-from fleet.static import names
 from fleet_paddle.imperative.creation import sizes
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import programs
@@ -21,6 +20,7 @@ from fleet_paddle.imperative.nn.parameter import make
 from fleet_paddle.imperative.optimizer.gradients import drop
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
+from fleet_programs.expressions import names
 
 _WORDS = re.compile(r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])")
 

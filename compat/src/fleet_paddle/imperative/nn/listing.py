@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from fleet.static.executor.place import CPUPlace, CUDAPlace
 from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.imperative.place import device_named
+from fleet_programs.executor.place import CPUPlace, CUDAPlace
 
 
 class Listing(nn.Module):

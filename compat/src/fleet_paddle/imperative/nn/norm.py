@@ -10,8 +10,6 @@ import torch
 import torch.nn.functional as plain_F  # noqa: N812 - ours is called F
 
 from fleet.errors import UsageError
-from fleet.static.initializer import Constant, Normal
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.taking import TakingLayer
@@ -19,6 +17,8 @@ from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.programs.spectral import add_spectral_norm
 from fleet_paddle.rows.norm import channels_are_last, chosen_format, norm_of_channels
 from fleet_paddle.rows.window import back, to_first
+from fleet_programs.parameters.initializer import Constant, Normal
+from fleet_programs.program.variable import Variable
 
 __all__ = [
     "GroupNorm",

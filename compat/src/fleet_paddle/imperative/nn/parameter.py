@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from fleet.errors import NotSupportedError
-from fleet.static.attr import ParamAttr
-from fleet.static.initializer import Initializer, first_choice
 from fleet_paddle.attr import ParamAttr as OwnParamAttr
 from fleet_paddle.imperative.nn.initializer import fill
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.state import dtype_of
 from fleet_paddle.imperative.tensor import Parameter
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.parameters.initializer import Initializer, first_choice
 
 
 def make(

@@ -14,14 +14,14 @@ import torch
 from torch import nn
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.attr import ParamAttr
-from fleet.static.dtypes import canonical
-from fleet.static.executor.scope import global_scope
-from fleet.static.initializer import Constant, Initializer, NumpyArray
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Parameter as Parameter
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.state import chosen
+from fleet_programs.definition.dtypes import canonical
+from fleet_programs.executor.scope import global_scope
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.parameters.initializer import Constant, Initializer, NumpyArray
+from fleet_programs.program.variable import Parameter as Parameter
+from fleet_programs.program.variable import Variable
 
 
 def are_meant() -> bool:

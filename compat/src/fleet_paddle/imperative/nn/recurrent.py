@@ -13,8 +13,6 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.initializer import Uniform
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.imperative.nn import programs
 from fleet_paddle.imperative.nn.layer import Layer
@@ -23,6 +21,8 @@ from fleet_paddle.imperative.place import current
 from fleet_paddle.programs.ops.rnn import lengths_of
 from fleet_paddle.programs.recurrent_network import Network
 from fleet_paddle.rows.window import plain
+from fleet_programs.parameters.initializer import Uniform
+from fleet_programs.program.variable import Variable
 
 __all__ = ["GRU", "LSTM", "SimpleRNN"]
 

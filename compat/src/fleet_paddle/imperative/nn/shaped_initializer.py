@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from fleet.errors import UsageError
-from fleet.static import initializer as static
-from fleet.static.block import Block
-from fleet.static.initializer import NumpyArray
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.nn.initializer import BothWays
+from fleet_programs.parameters import initializer as static
+from fleet_programs.parameters.initializer import NumpyArray
+from fleet_programs.program.block import Block
+from fleet_programs.program.variable import Variable
 
 __all__ = ["Dirac", "Orthogonal", "set_global_initializer"]
 

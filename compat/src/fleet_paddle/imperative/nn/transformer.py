@@ -10,8 +10,6 @@ import numpy as np
 import torch
 
 from fleet.errors import UsageError
-from fleet.static import layers
-from fleet.static.attr import ParamAttr
 from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn import programs
@@ -23,6 +21,8 @@ from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.nn.weighted import Linear
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
+from fleet_programs import layers
+from fleet_programs.parameters.attr import ParamAttr
 
 __all__ = [
     "Transformer",

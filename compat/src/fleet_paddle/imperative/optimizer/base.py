@@ -11,15 +11,15 @@ from torch.optim import optimizer as _hooks
 
 from fleet.errors import UsageTypeError
 from fleet.optim.closure import loss_of
-from fleet.optim.paddle_methods import PaddleMethods, apply_rate
-from fleet.static.clip import GradientClip
 from fleet_paddle.foreign.states import is_foreign, torch_state
 from fleet_paddle.imperative.optimizer import gradients, later
 from fleet_paddle.imperative.optimizer.dense_rows import DenseRows
 from fleet_paddle.imperative.optimizer.gradients import adam_rows
 from fleet_paddle.imperative.optimizer.groups import Clip, Groups, Rate, groups_of, rate_of
 from fleet_paddle.imperative.optimizer.lr import LRScheduler
+from fleet_paddle.imperative.optimizer.methods import PaddleMethods, apply_rate
 from fleet_paddle.taking import Taking
+from fleet_programs.backward.clip import GradientClip
 
 SCHEDULE = "LR_Scheduler"
 """Where a state has that of the schedule, as PaddlePaddle names it."""

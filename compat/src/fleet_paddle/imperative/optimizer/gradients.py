@@ -15,8 +15,13 @@ from typing import Any
 
 import torch
 
-from fleet.static.clip import GradientClip, GradientClipByGlobalNorm, GradientClipByNorm, GradientClipByValue
 from fleet_paddle.imperative.optimizer.dense_rows import DenseRows
+from fleet_programs.backward.clip import (
+    GradientClip,
+    GradientClipByGlobalNorm,
+    GradientClipByNorm,
+    GradientClipByValue,
+)
 
 Group = dict[str, Any]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.clip import GradientClip
-from fleet.static.variable import Penalty
 from fleet_paddle.imperative.optimizer.lr import LRScheduler
+from fleet_programs.backward.clip import GradientClip
+from fleet_programs.program.variable import Penalty
 
 Rate = float | LRScheduler
 Parameters = Iterable[Any] | None

@@ -1,4 +1,4 @@
-"""Layers that only scripts of PaddlePaddle need, beside those of `fleet.static.layers`."""
+"""Layers that only scripts of PaddlePaddle need, beside those of `fleet_programs.layers`."""
 # ruff: noqa: F403  (a name is listed once, where it is made)
 
 from __future__ import annotations

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.static import layers
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.ragged import new_offsets, offsets_of
-from fleet.static.variable import Variable
 from fleet_paddle.programs.ctc import ctc_losses
 from fleet_paddle.programs.layers.sequence import sequence_pad
 from fleet_paddle.programs.layers.table import sequence_erase
+from fleet_programs import layers
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.ragged import new_offsets, offsets_of
+from fleet_programs.program.variable import Variable
 
 __all__ = ["ctc_greedy_decoder", "edit_distance", "warpctc"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fleet.static import layers
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.ragged import new_offsets
-from fleet.static.names import LOD
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.expressions.names import LOD
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.ragged import new_offsets
+from fleet_programs.program.variable import Variable
 
 __all__ = ["beam_search", "beam_search_decode"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.static import layers
-from fleet.static.attr import ParamAttr
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.nested import flat, packed
-from fleet.static.variable import Variable
 from fleet_paddle.programs.layers.steps import Steps
+from fleet_programs import layers
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.nested import flat, packed
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.program.variable import Variable
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "rnn"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.errors import NotSupportedError
-from fleet.static.attr import ParamAttr
-from fleet.static.initializer import Constant
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.notes import leave_out_of_average
-from fleet.static.variable import Parameter, Variable
 from fleet_paddle.programs.ops.data_norm import KEPT
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.parameters.initializer import Constant
+from fleet_programs.program.notes import leave_out_of_average
+from fleet_programs.program.variable import Parameter, Variable
 
 __all__ = ["data_norm"]
 

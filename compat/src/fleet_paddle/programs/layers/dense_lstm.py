@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.errors import NotSupportedError
-from fleet.static import layers
-from fleet.static.attr import ParamAttr
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Variable
 from fleet_paddle.programs.recurrent_network import Network
+from fleet_programs import layers
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.program.variable import Variable
 
 __all__ = ["lstm"]
 

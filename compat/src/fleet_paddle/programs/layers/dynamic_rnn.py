@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.static import layers
-from fleet.static.kinds import ARRAY
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.ragged import new_offsets, offsets_of
-from fleet.static.variable import Variable
 from fleet_paddle.programs.layers.steps import Steps
+from fleet_programs import layers
+from fleet_programs.definition.kinds import ARRAY
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.ragged import new_offsets, offsets_of
+from fleet_programs.program.variable import Variable
 
 __all__ = [
     "DynamicRNN",

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from fleet.static import layers
-from fleet.static.block import Block
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.inside import branch, condition_of, loop
-from fleet.static.variable import Variable
 from fleet_paddle.programs.ops.py_func import number_of
+from fleet_programs import layers
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.inside import branch, condition_of, loop
+from fleet_programs.program.block import Block
+from fleet_programs.program.variable import Variable
 
 __all__ = ["IfElse", "Switch", "While", "py_func"]
 

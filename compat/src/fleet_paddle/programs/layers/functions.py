@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fleet.static import layers
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Variable
 from fleet_paddle.programs.computed import add
+from fleet_programs import layers
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.program.variable import Variable
 
 __all__ = ["add_position_encoding", "affine_channel", "mean_iou", "mish", "triu", "unbind"]
 

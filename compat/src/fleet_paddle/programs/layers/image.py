@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.errors import UsageError
-from fleet.static.callsite import prefix
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Variable
 from fleet_paddle.programs.layers import table
 from fleet_paddle.programs.ops.image import RANKS
+from fleet_programs.expressions.callsite import prefix
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.program.variable import Variable
 
 __all__ = [
     "image_resize",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from fleet.static.attr import ParamAttr
-from fleet.static.initializer import Normal
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Variable
 from fleet_paddle.programs.spectral import add_spectral_norm
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.parameters.attr import ParamAttr
+from fleet_programs.parameters.initializer import Normal
+from fleet_programs.program.variable import Variable
 
 __all__ = ["spectral_norm"]
 

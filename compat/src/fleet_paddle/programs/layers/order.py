@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.static.dtypes import canonical
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.ragged import offsets_of
-from fleet.static.variable import Variable
 from fleet_paddle.programs.ops.packing import ORDER
+from fleet_programs.definition.dtypes import canonical
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.ragged import offsets_of
+from fleet_programs.program.variable import Variable
 
 
 def order_of(layer: LayerBuilder, input: Variable, is_reverse: bool = False) -> dict[str, Variable]:

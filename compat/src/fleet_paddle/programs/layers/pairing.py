@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import NotSupportedError
-from fleet.static.dtypes import FLOATS
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.ragged import new_offsets, offsets_of
-from fleet.static.layers.table import crop, fill_constant
-from fleet.static.variable import Variable
 from fleet_paddle.programs.layers.table import scatter_nd_add
+from fleet_programs.definition.dtypes import FLOATS
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.ragged import new_offsets, offsets_of
+from fleet_programs.layers.table import crop, fill_constant
+from fleet_programs.program.variable import Variable
 
 __all__ = [
     "bilinear_tensor_product",

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import NotSupportedError
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.ragged import new_offsets
-from fleet.static.layers.table import fill_constant
-from fleet.static.variable import Variable
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.ragged import new_offsets
+from fleet_programs.layers.table import fill_constant
+from fleet_programs.program.variable import Variable
 
 __all__ = ["Assert", "center_loss", "im2sequence", "random_crop"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Variable
 from fleet_paddle.programs.layers.order import check_input, order_of
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.program.variable import Variable
 
 __all__ = ["dynamic_lstmp"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.variable import Variable
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.program.variable import Variable
 
 __all__ = ["hsigmoid", "nce", "sampled_softmax_with_cross_entropy"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.static import layers
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.ragged import new_offsets, offsets_of
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.ragged import new_offsets, offsets_of
+from fleet_programs.program.variable import Variable
 
 _LAST = 2**31 - 1
 """The end of anything."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.ragged import new_offsets, offsets_of
-from fleet.static.variable import Variable
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.ragged import new_offsets, offsets_of
+from fleet_programs.program.variable import Variable
 
 __all__ = [
     "lod_reset",

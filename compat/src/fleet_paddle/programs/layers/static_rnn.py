@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.static import layers
-from fleet.static.variable import Variable
 from fleet_paddle.programs.layers.steps import Steps
+from fleet_programs import layers
+from fleet_programs.program.variable import Variable
 
 __all__ = ["StaticRNN"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fleet.static import layers
-from fleet.static.kinds import ARRAY
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.inside import loop
-from fleet.static.variable import Variable
+from fleet_programs import layers
+from fleet_programs.definition.kinds import ARRAY
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.inside import loop
+from fleet_programs.program.variable import Variable
 
 
 class Steps:

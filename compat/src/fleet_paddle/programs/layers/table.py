@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.static.layers.from_rows import layers
 from fleet_paddle.programs.ops import OWN
+from fleet_programs.layers.building.from_rows import layers
 
 _made = layers(OWN, __name__)
 __all__ = sorted(_made)

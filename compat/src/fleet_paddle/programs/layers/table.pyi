@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from fleet.static.variable import Variable
+from fleet_programs.program.variable import Variable
 
 __all__ = ['affine_grid', 'continuous_value_model', 'diag', 'gather_tree', 'grid_sampler', 'hash', 'npair_loss', 'pad2d', 'pad_constant_like', 'pixel_shuffle', 'resize_bilinear', 'resize_linear', 'resize_nearest', 'resize_trilinear', 'scatter_nd_add', 'sequence_enumerate', 'sequence_erase', 'sequence_mask', 'sequence_reshape', 'sequence_reverse', 'sequence_slice', 'sequence_softmax', 'sequence_unpad', 'shuffle_channel', 'space_to_depth', 'teacher_student_sigmoid_loss', 'temporal_shift', 'unfold']
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.static.layers.helper import LayerBuilder
-from fleet.static.layers.ragged import offsets_of
-from fleet.static.layers.table import fill_constant
-from fleet.static.variable import Variable
 from fleet_paddle.programs.layers.order import order_of
 from fleet_paddle.programs.layers.sequence import sequence_pad
 from fleet_paddle.programs.layers.table import sequence_unpad
 from fleet_paddle.programs.ops.chunks import OUTPUTS
+from fleet_programs.layers.building.helper import LayerBuilder
+from fleet_programs.layers.building.ragged import offsets_of
+from fleet_programs.layers.table import fill_constant
+from fleet_programs.program.variable import Variable
 
 __all__ = ["chunk_eval", "crf_decoding", "linear_chain_crf"]
 

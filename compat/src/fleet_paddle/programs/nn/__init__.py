@@ -3,16 +3,13 @@
     hidden = static.nn.fc(x, 64, activation="relu")
     hidden = static.nn.fc(input=x, size=64, act="relu")
 
-They are the layers of `fleet.static.layers` and of `programs.layers`; what differs is said at each function.
+They are the layers of `fleet_programs.layers` and of `programs.layers`; what differs is said at each function.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from fleet.static import layers
-from fleet.static.initializer import Constant
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import functional
 from fleet_paddle.imperative.nn.parameter import make
@@ -20,6 +17,9 @@ from fleet_paddle.imperative.tensor import Tensor
 from fleet_paddle.past import with_past
 from fleet_paddle.programs import layers as more
 from fleet_paddle.programs.nn.spelling import both_spellings, renamed
+from fleet_programs import layers
+from fleet_programs.parameters.initializer import Constant
+from fleet_programs.program.variable import Variable
 
 fc = both_spellings(
     renamed(
@@ -34,7 +34,7 @@ fc = both_spellings(
 def prelu(
     x: Variable, mode: str, param_attr: Any = None, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
-    """max(0, x) + a trained factor * min(0, x); see `fleet.static.layers.prelu`."""
+    """max(0, x) + a trained factor * min(0, x); see `fleet_programs.layers.prelu`."""
     if data_format == "NCHW" or mode != "channel":
         return layers.prelu(x, mode, param_attr, name)
     places = range(1, x.ndim - 1)
@@ -54,7 +54,7 @@ def layer_norm(
     act: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Each example with mean 0 and variance 1; see `fleet.static.layers.layer_norm`.
+    """Each example with mean 0 and variance 1; see `fleet_programs.layers.layer_norm`.
 
     Of a tensor it is the same with a scale and a bias that are made for this call, and so are never trained: that is
     what 2.x does outside of programs. `nn.LayerNorm` has some to train.

@@ -8,8 +8,8 @@ from inspect import signature
 from typing import Any, TypeVar
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.callsite import prefix
-from fleet.static.spelling import Spelling
+from fleet_programs.expressions.callsite import prefix
+from fleet_programs.expressions.spelling import Spelling
 
 R = TypeVar("R")
 
@@ -24,7 +24,7 @@ _PAIRS = (
 
 
 def renamed(line: str, layer: Callable[..., R]) -> Callable[..., R]:
-    """The same layer with other arguments: a line as `fleet.static.spelling` has it, `fc(x->input, size)`."""
+    """The same layer with other arguments: a line of `fleet_programs.expressions.spelling`, `fc(x->input, size)`."""
     spelled = Spelling.parse(line)
     given = ", ".join(f"{one.attribute}={one.name}" for one in spelled.parameters)
     return spelled.function(f"return layer({given})", {"layer": layer}, layer.__doc__ or "", __name__)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fleet.static import ops
-from fleet.static.registry import defined
 from fleet_paddle.programs.ops import (
     adadelta,
     aligning,
@@ -51,6 +49,8 @@ from fleet_paddle.programs.ops import (
     tree,
     xxhash,
 )
+from fleet_programs import operators as ops
+from fleet_programs.definition.registry import defined
 
 __all__ = [
     "OWN",

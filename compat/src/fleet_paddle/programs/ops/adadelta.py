@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import torch
 
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.ops.update import Rate, Rule, register_update
+from fleet_programs.definition.operator import Operator
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.training.update import Rate, Rule, register_update
 
 
 @register_update("adadelta", ("AvgSquaredGrad", "AvgSquaredUpdate"), {"rho": 0.95, "epsilon": 1e-6})

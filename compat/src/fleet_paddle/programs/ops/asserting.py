@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.executor.lowering import Lowering
-from fleet.static.infer import site_of
-from fleet.static.operator import Operator
-from fleet.static.registry import Infer, Kernel, register
+from fleet_programs.definition.infer import site_of
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Infer, Kernel, register
+from fleet_programs.kernel.lowering import Lowering
 
 T = torch.Tensor
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from fleet.static.ops.making import computes, same_shape
-from fleet.static.registry import Infer
+from fleet_programs.definition.registry import Infer
+from fleet_programs.operators.common.making import computes, same_shape
 
 
 def _infer(infer: Infer) -> None:

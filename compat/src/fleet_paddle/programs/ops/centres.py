@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from fleet.static.dtypes import FLOATS, INTEGERS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet_programs.definition.dtypes import FLOATS, INTEGERS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Grad, Infer, Kernel, register, register_grad
+from fleet_programs.kernel.lowering import Lowering
 
 T = torch.Tensor
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from fleet.static.dtypes import INTEGERS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.ops.making import compared
-from fleet.static.ops.segments import require_offsets
-from fleet.static.registry import Infer, Kernel, register
+from fleet_programs.definition.dtypes import INTEGERS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Infer, Kernel, register
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.common.making import compared
+from fleet_programs.operators.common.segments import require_offsets
 
 SCHEMES = {"plain": "I", "IOB": "BI", "IOE": "IE", "IOBES": "BIES"}
 """What the tags of a type mean, in their order: it begins, goes on, ends, or is alone."""

@@ -6,14 +6,14 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from fleet.static.dtypes import FLOATS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.ops.making import compared, same_dtype, same_shape
-from fleet.static.ops.segments import require_offsets
-from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 from fleet_paddle.programs.ops.belonging import owners
 from fleet_paddle.programs.ops.xxhash import xxh64
+from fleet_programs.definition.dtypes import FLOATS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Calls, Grad, Infer, Kernel, register, register_grad
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.common.making import compared, same_dtype, same_shape
+from fleet_programs.operators.common.segments import require_offsets
 
 COUNTS = 2
 """The first columns of X: how often it was shown, and clicked."""

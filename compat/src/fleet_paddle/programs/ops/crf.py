@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import torch
 
-from fleet.static.dtypes import FLOATS, INTEGERS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.registry import Grad, Infer, Kernel, may_equal, register
 from fleet_paddle.programs.ops.packing import ORDER, previous, require_order, spans, unpacked
+from fleet_programs.definition.dtypes import FLOATS, INTEGERS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Grad, Infer, Kernel, may_equal, register
+from fleet_programs.kernel.lowering import Lowering
 
 _ENDS = 2
 """Rows of Transition before those of pairs."""

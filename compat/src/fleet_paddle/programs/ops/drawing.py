@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from fleet.static.dtypes import FLOATS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad, same_as
+from fleet_programs.definition.dtypes import FLOATS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Calls, Grad, Infer, Kernel, register, register_grad, same_as
+from fleet_programs.kernel.lowering import Lowering
 
 T = torch.Tensor
 

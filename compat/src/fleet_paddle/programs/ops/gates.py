@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fleet.static.registry import Infer
+from fleet_programs.definition.registry import Infer
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 

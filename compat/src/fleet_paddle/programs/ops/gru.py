@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from fleet.static.dtypes import FLOATS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad
 from fleet_paddle.programs.ops.gates import ACTIVATIONS, require_activations
 from fleet_paddle.programs.ops.packing import ORDER, begun, previous, require_order, spans, unpacked
+from fleet_programs.definition.dtypes import FLOATS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Grad, Infer, Kernel, may_equal, register, register_grad
+from fleet_programs.kernel.lowering import Lowering
 
 _ACTIVATIONS = ("gate_activation", "activation")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from fleet.static.dtypes import FLOATS, INTEGERS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.ops.making import compared
-from fleet.static.registry import Grad, Infer, Kernel, register
+from fleet_programs.definition.dtypes import FLOATS, INTEGERS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Grad, Infer, Kernel, register
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.common.making import compared
 
 _LIMIT = 40.0
 """Logits are kept between -40 and 40."""

@@ -9,11 +9,11 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import NotSupportedError
-from fleet.static.dtypes import FLOATS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.registry import Calls, Grad, Infer, Kernel, register
-from fleet.static.variable import Variable
+from fleet_programs.definition.dtypes import FLOATS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Calls, Grad, Infer, Kernel, register
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.program.variable import Variable
 
 RANKS = {"linear": 3, "bilinear": 4, "trilinear": 5, "nearest": 4}
 """The dimensions of an image for each way to find values between its pixels."""

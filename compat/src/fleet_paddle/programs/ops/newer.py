@@ -7,8 +7,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
-from fleet.static.registry import Kernel
 from fleet_paddle.programs.computed import computed
+from fleet_programs.definition.registry import Kernel
 
 T = torch.Tensor
 

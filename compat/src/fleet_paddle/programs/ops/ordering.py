@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from fleet.static.dtypes import canonical, torch_dtype
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.registry import Infer, Kernel, register
 from fleet_paddle.programs.computed import computed
+from fleet_programs.definition.dtypes import canonical, torch_dtype
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Infer, Kernel, register
+from fleet_programs.kernel.lowering import Lowering
 
 T = torch.Tensor
 

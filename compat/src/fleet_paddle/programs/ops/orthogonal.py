@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.registry import Infer, Kernel, register
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Infer, Kernel, register
+from fleet_programs.kernel.lowering import Lowering
 
 
 def _infer(infer: Infer) -> None:

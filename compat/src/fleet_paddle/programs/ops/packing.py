@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.ops.segments import require_offsets
-from fleet.static.registry import Infer, Kernel, register
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Infer, Kernel, register
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.common.segments import require_offsets
 
 ORDER = ("Order", "Sizes", "Rank")
 """Slots of operators that walk through time."""

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from fleet.static.dtypes import FLOATS, INTEGERS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.ops.making import compared, same_dtype
-from fleet.static.ops.segments import require_offsets
-from fleet.static.registry import Calls, Grad, Infer, Kernel, may_equal, register
 from fleet_paddle.programs.ops.belonging import owners
+from fleet_programs.definition.dtypes import FLOATS, INTEGERS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Calls, Grad, Infer, Kernel, may_equal, register
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.common.making import compared, same_dtype
+from fleet_programs.operators.common.segments import require_offsets
 
 
 def _infer_bilinear(infer: Infer) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from fleet.static.dtypes import FLOATS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet_programs.definition.dtypes import FLOATS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Grad, Infer, Kernel, register, register_grad
+from fleet_programs.kernel.lowering import Lowering
 
 T = torch.Tensor
 

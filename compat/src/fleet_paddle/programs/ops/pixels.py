@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.ops.making import integers
 from fleet_paddle.programs.computed import computed
 from fleet_paddle.rows.window import FORMATS, back, each, flat, is_last, plain, to_first
+from fleet_programs.operators.common.making import integers
 
 T = torch.Tensor
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch.nn import functional
 
-from fleet.static.dtypes import FLOATS, INTEGERS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.ops.loss import IGNORE
-from fleet.static.ops.making import compared, same_dtype, same_shape
-from fleet.static.registry import Grad, Infer, Kernel, may_equal, register
+from fleet_programs.definition.dtypes import FLOATS, INTEGERS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Grad, Infer, Kernel, may_equal, register
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.common.making import compared, same_dtype, same_shape
+from fleet_programs.operators.networks.loss import IGNORE
 
 
 def _infer_nll(infer: Infer) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.dtypes import torch_dtype
-from fleet.static.executor.lod import LoDTensor
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet_programs.definition.dtypes import torch_dtype
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Grad, Infer, Kernel, register, register_grad
+from fleet_programs.executor.lod import LoDTensor
+from fleet_programs.kernel.lowering import Lowering
 
 _functions: list[Callable[..., Any]] = []
 

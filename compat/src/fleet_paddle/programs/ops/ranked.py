@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.executor.lowering import Lowering
-from fleet.static.kinds import ARRAY
-from fleet.static.operator import Operator
-from fleet.static.ops.arrays import index_of
-from fleet.static.ops.segments import lengths, require_offsets
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet_programs.definition.kinds import ARRAY
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Grad, Infer, Kernel, register, register_grad
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.common.segments import lengths, require_offsets
+from fleet_programs.operators.tensors.arrays import index_of
 
 
 def _infer_table(infer: Infer) -> None:

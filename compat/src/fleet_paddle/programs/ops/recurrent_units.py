@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from fleet.static.dtypes import FLOATS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.ops.making import compared
-from fleet.static.registry import Grad, Infer, Kernel, may_equal, register
 from fleet_paddle.programs.ops.gates import ACTIVATIONS
 from fleet_paddle.programs.ops.gru import check_shapes, matrices
+from fleet_programs.definition.dtypes import FLOATS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Grad, Infer, Kernel, may_equal, register
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.common.making import compared
 
 
 def _infer_lstm(infer: Infer) -> None:

@@ -13,10 +13,10 @@ import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fleet.errors import UsageError
-from fleet.static.dtypes import FLOATS, INTEGERS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.registry import Grad, Infer, Kernel, may_equal, register
+from fleet_programs.definition.dtypes import FLOATS, INTEGERS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Grad, Infer, Kernel, may_equal, register
+from fleet_programs.kernel.lowering import Lowering
 
 T = torch.Tensor
 

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from fleet.static.dtypes import FLOATS, INTEGERS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.executor.rows import Rows
-from fleet.static.kinds import ROWS
-from fleet.static.operator import Operator
-from fleet.static.ops.making import compared
-from fleet.static.ops.noise import source
-from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad
+from fleet_programs.definition.dtypes import FLOATS, INTEGERS
+from fleet_programs.definition.kinds import ROWS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Grad, Infer, Kernel, may_equal, register, register_grad
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.kernel.rows import Rows
+from fleet_programs.operators.common.making import compared
+from fleet_programs.operators.tensors.noise import source
 
 SAMPLERS = ("uniform", "log_uniform", "custom_dist")
 _LARGE = 0.125

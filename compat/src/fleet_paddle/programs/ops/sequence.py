@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from fleet.static.dtypes import FLOATS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.ops.segments import bag_sum, lengths, require_offsets
-from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 from fleet_paddle.programs.ops.belonging import offsets_of, owners, places
+from fleet_programs.definition.dtypes import FLOATS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Calls, Grad, Infer, Kernel, register, register_grad
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.common.segments import bag_sum, lengths, require_offsets
 
 
 def _infer_softmax(infer: Infer) -> None:

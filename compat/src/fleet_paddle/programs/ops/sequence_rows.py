@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.dtypes import INTEGERS
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.ops.making import same_dtype, view
-from fleet.static.ops.segments import lengths, require_offsets
-from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 from fleet_paddle.programs.ops.belonging import offsets_of, owners, places
+from fleet_programs.definition.dtypes import INTEGERS
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Calls, Grad, Infer, Kernel, register, register_grad
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.common.making import same_dtype, view
+from fleet_programs.operators.common.segments import lengths, require_offsets
 
 
 def _ragged(infer: Infer, shape: tuple[int, ...]) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.dtypes import INTEGERS, canonical, torch_dtype
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.ops.segments import lengths, require_offsets
-from fleet.static.registry import Calls, Grad, Infer, Kernel, register
 from fleet_paddle.programs.ops.belonging import offsets_of, owners, places
+from fleet_programs.definition.dtypes import INTEGERS, canonical, torch_dtype
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Calls, Grad, Infer, Kernel, register
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.common.segments import lengths, require_offsets
 
 
 def _infer_pad(infer: Infer) -> None:

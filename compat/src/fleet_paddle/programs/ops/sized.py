@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from fleet.static.dtypes import torch_dtype
-from fleet.static.registry import Infer
 from fleet_paddle.programs.computed import computed
+from fleet_programs.definition.dtypes import torch_dtype
+from fleet_programs.definition.registry import Infer
 
 T = torch.Tensor
 

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import UsageError
-from fleet.static.dtypes import FLOATS, INTEGERS
-from fleet.static.registry import Infer
 from fleet_paddle.programs.computed import computed
+from fleet_programs.definition.dtypes import FLOATS, INTEGERS
+from fleet_programs.definition.registry import Infer
 
 T = torch.Tensor
 

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.dtypes import INTEGERS, torch_dtype
-from fleet.static.executor.lowering import Lowering
-from fleet.static.operator import Operator
-from fleet.static.ops.noise import source
-from fleet.static.registry import Infer, Kernel, register
+from fleet_programs.definition.dtypes import INTEGERS, torch_dtype
+from fleet_programs.definition.operator import Operator
+from fleet_programs.definition.registry import Infer, Kernel, register
+from fleet_programs.kernel.lowering import Lowering
+from fleet_programs.operators.tensors.noise import source
 
 FIRST_CHILD = 3
 """Where children begin in a row of a tree, after the item, the layer and the parent."""

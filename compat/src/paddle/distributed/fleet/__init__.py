@@ -6,14 +6,15 @@ alias(
     __name__,
     {
         "fleet": "Fleet PaddleCloudRoleMaker Role UserDefinedRoleMaker barrier_worker "
-        "distributed_model distributed_optimizer init_worker is_first_worker is_server is_worker "
-        "local_rank main_program node_num run_server save_inference_model "
-        "server_endpoints server_index server_num shrink startup_program stop_worker util worker_endpoints "
+        "distributed_model init_worker is_first_worker is_server is_worker "
+        "local_rank node_num run_server save_inference_model "
+        "server_endpoints server_index server_num shrink stop_worker util worker_endpoints "
         "worker_index worker_num",
-        "fleet.data": "DatasetFactory InMemoryDataset MultiSlotDataGenerator MultiSlotStringDataGenerator QueueDataset",
+        "fleet_programs": "DatasetFactory InMemoryDataset MultiSlotDataGenerator MultiSlotStringDataGenerator "
+        "QueueDataset main_program startup_program",
         "fleet_paddle.init_again": "init",
         "fleet_paddle.strategies.strategy": "DistributedStrategy",
-        "fleet_paddle.older_fleet": "fleet init_server load_model save_persistables",
+        "fleet_paddle.older_fleet": "distributed_optimizer fleet init_server load_model save_persistables",
     },
     renamed={"UtilBase": "fleet.collective.world.util:Util"},
     parts="base data_generator dataset launch metrics utils",

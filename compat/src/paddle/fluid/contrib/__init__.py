@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static.layers": "shuffle_batch",
+        "fleet_programs.layers": "shuffle_batch",
         "fleet_paddle.programs.contrib_layers": "*",
         "fleet_paddle.programs.decoders": "BeamSearchDecoder InitState StateCell TrainingDecoder",
         "fleet_paddle.programs.stacked": "basic_gru basic_lstm",

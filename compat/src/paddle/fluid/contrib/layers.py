@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static.layers": "shuffle_batch",
+        "fleet_programs.layers": "shuffle_batch",
         "fleet_paddle.imperative": "index_sample",
         "fleet_paddle.programs.stacked": "basic_gru basic_lstm",
         "fleet_paddle.programs.contrib_layers": "*",

@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static": "Variable",
+        "fleet_programs": "Variable",
         "fleet_paddle.fluid.layers": "*",
         "fleet_paddle.distribution": "Categorical MultivariateNormalDiag Normal Uniform",
         "fleet_paddle.fluid.decoding": "BeamSearchDecoder Decoder dynamic_decode",

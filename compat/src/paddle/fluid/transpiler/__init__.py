@@ -5,8 +5,8 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.transpiler": "DistributeTranspiler DistributeTranspilerConfig HashName RoundRobin memory_optimize "
-        "release_memory"
+        "fleet_programs.transpiler": "DistributeTranspiler DistributeTranspilerConfig HashName RoundRobin "
+        "memory_optimize release_memory"
     },
     parts="collective distribute_transpiler ps_dispatcher",
     refused={"InferenceTranspiler": "use fluid.io.save_inference_model, which keeps what is needed"},

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.transpiler": "GradAllReduce LocalSGD"})
+alias(__name__, {"fleet_programs.transpiler": "GradAllReduce LocalSGD"})

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.transpiler.ps_dispatcher": "HashName PSDispatcher RoundRobin"})
+alias(__name__, {"fleet_programs.transpiler.planning.ps_dispatcher": "HashName PSDispatcher RoundRobin"})

@@ -27,7 +27,7 @@ class _Part(NamedTuple):
     positions: torch.Tensor
     """Where its keys are among all."""
     rows: torch.Tensor
-    """Those of the whole lookup; the others are there already."""
+    """The rows of the whole lookup; the others are there already."""
     now: int
     version: int
 

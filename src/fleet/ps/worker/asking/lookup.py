@@ -52,7 +52,7 @@ class Lookup:
     clicks: torch.Tensor | None = None
     rows: torch.Tensor | None = None
     version: int = 0
-    """Of the servers when the rows were pulled."""
+    """The servers' version when the rows were pulled."""
     weight: torch.Tensor | None = None
     """That of the module it was made for: who zeroes gradients leaves it without one."""
     has_padding: bool = False
@@ -102,13 +102,13 @@ class Lookup:
             self.rows.requires_grad_(with_grad)
 
     def gradients(self) -> torch.Tensor | None:
-        """Those of the distinct rows, in host memory after `wait_for(rows.device)`; None if none reached them."""
+        """The gradients of the distinct rows, in host memory after `wait_for(rows.device)`; None if there are none."""
         grad = self.row_gradients
         return None if grad is None else download(grad.to(torch.float32).contiguous())
 
     @property
     def row_gradients(self) -> torch.Tensor | None:
-        """Those of the distinct rows where they lie; padding has none."""
+        """The gradients of the distinct rows where they lie; padding has none."""
         if self.rows is None or self.rows.grad is None:
             return None
         grad = self.rows.grad.to_dense() if self.rows.grad.is_sparse else self.rows.grad

@@ -15,7 +15,7 @@ _lock = threading.Lock()
 _main = threading.main_thread().ident
 _seconds: dict[str, float] = {}
 _beside: dict[str, float] = {}
-"""Of threads other than the one that trains; in `_seconds` too."""
+"""Seconds of threads other than the one that trains; `_seconds` counts them too."""
 _counts: dict[str, int] = {}
 
 

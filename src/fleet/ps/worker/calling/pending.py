@@ -39,13 +39,13 @@ class Sent:
     place: Place
     calls: Sequence[Call]
     rows: Sequence[tuple[torch.Tensor | None, int]] = ()
-    """Of each tensor of rows in the answers, their order if it is not the one they were wanted in, and their width."""
+    """For each tensor of rows in the answers: their order, if it is not the wanted one, and their width."""
     rest: Callable[[Any], Sequence[Call]] | None = None
     """Makes those calls that wait for the first."""
     formats: Sequence[int] = ()
-    """Of each tensor of rows; empty: all are float32."""
+    """The format of each tensor of rows; empty: all are float32."""
     dense_format: int = 0
-    """Of the dense values, if there are some."""
+    """The format of the dense values, if there are some."""
 
     def results(self) -> Answers:
         """One answer per server of the place, in float32."""

@@ -48,7 +48,7 @@ class Recut:
             ends[block.server, block.group] = at + block.end - block.begin
         self._num_targets = num_targets
         self._parts: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-        """Of each server and group, where its elements are: server, begin and end."""
+        """For each server and group, where its elements are: server, begin and end."""
         for block in target.blocks:
             parts = self._parts.setdefault((block.server, block.group), [])
             for begin, end, server, at in pieces[block.parameter]:

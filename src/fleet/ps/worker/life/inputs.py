@@ -40,7 +40,7 @@ class Inputs:
 
     @classmethod
     def of(cls, worker: int) -> Inputs | None:
-        """Those of a worker of a durable job; None in any other."""
+        """The inputs of a worker of a durable job; None in any other."""
         folder = env.FLEET_DURABLE.get()
         return None if folder is None else cls(Path(folder) / f"worker-{worker}")
 

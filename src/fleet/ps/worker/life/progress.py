@@ -78,7 +78,7 @@ class Moment:
     is_used: bool = False
     """Whether an optimizer has stepped since."""
     number: int = 0
-    """Of all moments."""
+    """The moment's number among all."""
 
 
 class Place:

@@ -46,7 +46,7 @@ class Setup:
     """None: the servers hold no dense parameters."""
     device: torch.device
     version: int
-    """Of the servers when this worker began."""
+    """The servers' version when this worker began."""
     k_steps: int = 0
     max_merge: int = 1
     queue_size: int = 2
@@ -54,7 +54,7 @@ class Setup:
     independent_receive: bool = False
     pushes_before_receive: int = 1
     cache_rows: int = 0
-    """Of each table; 0: no cache. Only where `may_cache`."""
+    """The cached rows of each table; 0: no cache. Only where `may_cache`."""
     cache_staleness: int = 0
 
 
@@ -79,7 +79,7 @@ class PushPolicy(ABC):
         self.expects_pull = False
         """Whether each step is followed at once by a pull: `fleet.prefetch` is at work."""
         self.version = setup.version
-        """Of the dense parameters that the model has."""
+        """The version of the dense parameters that the model has."""
 
     @property
     def num_groups(self) -> int:

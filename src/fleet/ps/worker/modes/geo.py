@@ -56,9 +56,9 @@ class Geo(PushPolicy):
                 )
         self._copies = [_copies(spec) for spec in setup.client.job.tables]
         self._fetched: dict[int, _Part] = {}
-        """Of lookups that were asked for, the keys that had no copy here, and their rows."""
+        """For lookups under way: the keys that had no copy here, and their rows."""
         self._located: dict[int, tuple[torch.Tensor, _native.Located]] = {}
-        """Of lookups that may be trained before the next step, by the id of their keys: where their copies are."""
+        """Where the copies are of lookups that may be trained before the next step, by the id of their keys."""
         self._steps = self._exchanged = 0
         """Steps made here, and those of them whose outcome the servers have."""
         self._exchange: Exchange | None = None
@@ -67,7 +67,7 @@ class Geo(PushPolicy):
         """The servers' version at the last exchange."""
         self._failure: FleetError | None = None
         self._last = Gradients(0)
-        """Of the last step: how many there were, and where the data was."""
+        """The last step's: how many there were, and where the data was."""
         self._dense = None if self._flat is None else DenseCopy(self._flat)
 
     def pull(self, lookups: Sequence[Lookup]) -> None:

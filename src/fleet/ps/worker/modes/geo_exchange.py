@@ -54,7 +54,7 @@ class Exchange:
 
     client: Client
     gradients: Gradients
-    """Of the dense parameters only; rows are added on the way."""
+    """The gradients of the dense parameters; rows are added on the way."""
     changed: Sequence[Changed]
     answers: list[Answered] = field(default_factory=list, init=False)
     dense: list[Tensors] = field(default_factory=list, init=False)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BUCKET_BYTES = 256 << 10
 """A bucket has at least as many, but for the last one of a group: each costs a message."""
 MOST_BUCKETS = 128
-"""Of one group on one server: those of a large one are larger."""
+"""The most buckets of one group on one server: a large group has larger ones."""
 LEAST_BYTES = 64 << 10
 """A server that gets less of a group gets it with the push."""
 
@@ -62,7 +62,7 @@ class Bucket:
 
 
 def buckets_of(flat: FlatParameters) -> list[Bucket]:
-    """Those of all servers and groups, each group from its end: backward begins with what the model uses last."""
+    """The buckets of all servers and groups, each group from its end: backward begins with what the model uses last."""
     found = []
     for (server, group), portions in flat.portions().items():
         end = sum(portion.size for portion in portions)
@@ -100,7 +100,7 @@ class DenseAhead:
         self._begun: set[int] = set()
         """Groups of which a gradient has come since their last step."""
         self._sent_bytes: defaultdict[int, int] = defaultdict(int)
-        """Of each group, in this step."""
+        """The bytes sent of each group, in this step."""
         self._worth = Worth()
         self._hooks = [
             flat.parameter(number).register_post_accumulate_grad_hook(partial(self._arrived, number))

@@ -54,7 +54,7 @@ class _Slot:
     value: torch.Tensor
     gradient: torch.Tensor
     version: int = 0
-    """Of the parameter: torch counts what is done to it in place."""
+    """The parameter's version: torch counts what is done to it in place."""
     is_absent: bool = False
     """Whether it had no gradient when they were last collected."""
 

@@ -32,7 +32,7 @@ class TablePush:
     shows: torch.Tensor | None = None
     clicks: torch.Tensor | None = None
     format: int = 0
-    """Of `grads`: as it is in proto/ps.proto; they are encoded rows unless it is 0, float32."""
+    """The format of `grads`, as in proto/ps.proto; they are encoded rows unless it is 0, float32."""
 
     def parts(self) -> list[list[Tensor]]:
         """The tensors for each server, as views."""

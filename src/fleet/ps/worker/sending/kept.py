@@ -6,7 +6,10 @@ later, and what it had at the last save, for checkpoints.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import base64
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +25,11 @@ from fleet.ps.wire.messages import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor, Tensors
+
+log = logging.getLogger(__name__)
+
+# A tensor that takes more is not stored with every push.
+MAX_BYTES = 3072
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,69 @@ class KeptTensors:
             if raw.nbytes:
                 flat = torch.from_numpy(raw.copy()).view(tensor.dtype)  # aligned, and writable as torch wants it
                 tensor.copy_(flat.view(tensor.shape))
+
+
+class ChangedTensors:
+    """The kept tensors that the script of a worker changes, such as how many batches a norm has seen.
+
+    Small ones go with every push of a durable job, so that the next life of the worker has them as they were. Of larger
+    ones it has what worker 0 had at the last save, which is said when one has changed for the third time: one that was
+    loaded has changed once.
+    """
+
+    def __init__(self, kept: KeptTensors) -> None:
+        self._homes: list[tuple[str, nn.Module, str, torch.Tensor]] = []
+        for spec, tensor in kept.declared:
+            owner, _, own = spec.name.rpartition(".")
+            with contextlib.suppress(AttributeError):  # a parameter that only an optimizer has
+                if kept.model is not None:
+                    self._homes.append((spec.name, kept.model.get_submodule(owner), own, tensor))
+        self._first = {name: (tensor, tensor._version) for name, tensor in self._present()}
+        self._large: dict[str, list[tuple[int, int]]] = {}
+
+    def _present(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Those that have the form they were declared with, and that no optimizer trains."""
+        for name, owner, own, declared in self._homes:
+            tensor = getattr(owner, own, None)
+            if not isinstance(tensor, torch.Tensor) or tensor.requires_grad:
+                continue
+            if tensor.dtype == declared.dtype and tensor.shape == declared.shape:
+                yield name, tensor
+
+    def state(self) -> dict[str, str]:
+        """Those that have changed since this was made."""
+        found = {}
+        for name, tensor in self._present():
+            first, version = self._first.get(name, (None, 0))
+            if tensor is first and tensor._version == version:
+                continue
+            if tensor.numel() * tensor.element_size() <= MAX_BYTES:
+                found[name] = base64.b64encode(_bytes(tensor).tobytes()).decode()
+            else:
+                self._note(name, (id(tensor), tensor._version))
+        return found
+
+    def _note(self, name: str, now: tuple[int, int]) -> None:
+        """A tensor that is too large has changed, now or before."""
+        seen = self._large.setdefault(name, [])
+        if len(seen) == 3 or seen[-1:] == [now]:
+            return
+        seen.append(now)
+        if len(seen) == 3:
+            log.warning(
+                "%r is changed by the script and takes more than %d bytes: it is in checkpoints only, and if this "
+                "worker is killed its next life has what worker 0 had at the last save",
+                name,
+                MAX_BYTES,
+            )
+
+    @torch.no_grad()
+    def restore(self, stored: Mapping[str, str]) -> None:
+        """Write them into the model."""
+        for name, tensor in self._present():
+            if name in stored:
+                raw = torch.frombuffer(bytearray(base64.b64decode(stored[name])), dtype=torch.uint8)
+                tensor.copy_(raw.view(tensor.dtype).view(tensor.shape))
 
 
 def keep(named: Iterable[tuple[str, torch.Tensor]], num_servers: int, model: nn.Module | None = None) -> KeptTensors:

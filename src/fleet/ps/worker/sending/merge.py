@@ -82,7 +82,7 @@ def _merge_tables(parts: Sequence[TablePush], num_pushes: int, job: JobSpec) -> 
 
 
 def _shows(part: TablePush) -> torch.Tensor:
-    """Those of a push that has none: as often as each key occurred."""
+    """The counts of a push that has none: how often each key occurred."""
     if part.shows is not None:
         return part.shows
     return torch.ones(len(part.keys), dtype=torch.float32) if part.counts is None else part.counts.float()

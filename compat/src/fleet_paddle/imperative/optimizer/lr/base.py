@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.optim.paddle_methods import apply_rate
+from fleet_paddle.imperative.optimizer.methods import apply_rate
 from fleet_paddle.taking import Taking
 
 

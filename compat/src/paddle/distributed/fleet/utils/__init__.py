@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.data.fs": "HDFSClient LocalFS",
+        "fleet_programs.fs": "HDFSClient LocalFS",
         "fleet_paddle.inference_job": "DistributedInfer",
         "fleet_paddle.imperative.recompute": "recompute",
     },

@@ -2,4 +2,6 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.data.fs": "HDFSClient LocalFS"}, renamed={"ExecuteError": "fleet.data.fs:FileSystemError"})
+alias(
+    __name__, {"fleet_programs.fs": "HDFSClient LocalFS"}, renamed={"ExecuteError": "fleet_programs.fs:FileSystemError"}
+)

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.data": "DataGenerator MultiSlotDataGenerator MultiSlotStringDataGenerator"})
+alias(__name__, {"fleet_programs": "DataGenerator MultiSlotDataGenerator MultiSlotStringDataGenerator"})

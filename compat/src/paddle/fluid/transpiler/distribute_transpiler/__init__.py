@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.transpiler": "DistributeTranspiler DistributeTranspilerConfig",
+        "fleet_programs.transpiler": "DistributeTranspiler DistributeTranspilerConfig",
         "fleet_paddle.runtime_config": "ServerRuntimeConfig",
     },
     parts="distributed_strategy",

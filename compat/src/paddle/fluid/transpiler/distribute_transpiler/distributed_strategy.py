@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.transpiler": "DistributeTranspilerConfig",
+        "fleet_programs.transpiler": "DistributeTranspilerConfig",
         "fleet_paddle.runtime_config": "ServerRuntimeConfig TrainerRuntimeConfig",
         "fleet_paddle.server_modes": "AsyncStrategy GeoStrategy HalfAsyncStrategy StrategyFactory SyncStrategy",
     },

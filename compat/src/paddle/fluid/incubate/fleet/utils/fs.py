@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.data.fs": "LocalFS"}, renamed={"FS": "fleet.data.fs:LocalFS"})
+alias(__name__, {"fleet_programs.fs": "LocalFS"}, renamed={"FS": "fleet_programs.fs:LocalFS"})

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.data.fs": "HDFSClient"}, renamed={"ExecuteError": "fleet.data.fs:FileSystemError"})
+alias(__name__, {"fleet_programs.fs": "HDFSClient"}, renamed={"ExecuteError": "fleet_programs.fs:FileSystemError"})

@@ -8,7 +8,7 @@ alias(
         "fleet_paddle.older_fleet": "fleet",
         "fleet_paddle.runtime_config": "ServerRuntimeConfig TrainerRuntimeConfig",
         "fleet_paddle.server_modes": "AsyncStrategy GeoStrategy HalfAsyncStrategy StrategyFactory SyncStrategy",
-        "fleet.transpiler": "DistributeTranspilerConfig",
+        "fleet_programs.transpiler": "DistributeTranspilerConfig",
     },
     parts="distributed_strategy",
 )

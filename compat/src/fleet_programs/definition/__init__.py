@@ -1,0 +1,1 @@
+"""What an operator is: its attributes, shapes and types, and the registry of all of them."""

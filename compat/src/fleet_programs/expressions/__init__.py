@@ -1,0 +1,1 @@
+"""Variables in expressions of Python: signs, methods and subscripts, each of which adds operators."""

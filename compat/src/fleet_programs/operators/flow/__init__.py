@@ -1,0 +1,1 @@
+"""Operators that run blocks: branches and loops."""

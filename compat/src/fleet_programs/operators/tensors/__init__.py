@@ -1,0 +1,1 @@
+"""Operators that make, shape, join and index tensors."""

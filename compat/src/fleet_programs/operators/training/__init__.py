@@ -1,0 +1,1 @@
+"""Operators that update parameters, and those that talk to servers."""

@@ -1,0 +1,1 @@
+"""Parameters: their attributes, first values and regularizers."""

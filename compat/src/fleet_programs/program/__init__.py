@@ -1,0 +1,1 @@
+"""A program as data: blocks, variables and operators, as text and as JSON, checked."""

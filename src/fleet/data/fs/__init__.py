@@ -1,8 +1,0 @@
-"""Files of this machine and of HDFS, behind one set of calls."""
-
-from __future__ import annotations
-
-from fleet.data.fs.hdfs import HDFSClient
-from fleet.data.fs.local import FileSystemError, LocalFS
-
-__all__ = ["FileSystemError", "HDFSClient", "LocalFS"]

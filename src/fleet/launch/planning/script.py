@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
+from fleet.launch.planning.shadow import refuse_shadows
 
 SELFCHECK_MODULE = "fleet.selfcheck"
 
@@ -40,3 +41,4 @@ def refuse_script(options: Options) -> None:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"training script {options.script} {what}; it comes after fleetrun's own options")
+    refuse_shadows(path.parent)

@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 from turns import take_turns
 
-from fleet.launch.authority import Authority
+from fleet.launch.tls.authority import Authority
 from fleet.ps.worker.calling.client import Client
 from fleet.runtime.modules.servers import transports
 

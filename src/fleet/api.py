@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, cast, overload
 
 from fleet import env
 from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError, UsageTypeError
-from fleet.observe.ending import note_the_end
+from fleet.jobfiles.ending import note_the_end
 from fleet.observe.logs import show_logs, warn_of_misspelt_variables
 from fleet.observe.metrics.step_count import StepCount
 from fleet.observe.metrics.steps import steps
 from fleet.observe.metrics.writer import begin as begin_figures
-from fleet.observe.tracing.trace_files import begin as begin_trace
+from fleet.observe.traces.trace_files import begin as begin_trace
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.runtime.calls import ServerCalls
 from fleet.runtime.jobs import kind_of

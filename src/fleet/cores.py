@@ -18,7 +18,7 @@ def num_cores(root: Path = Path("/")) -> int:
     return max(1, int(min([len(os.sched_getaffinity(0)), *_quotas(root)])))
 
 
-def thread_variables(cores: int) -> dict[str, str]:
+def thread_variables(cores: int, environ: env.Environ | None = None) -> dict[str, str]:
     """The variables that give a process so many cores, and let threads that wait sleep; none that the user has set.
 
     Libraries read most of them when they are loaded, so they are for a process that has no torch yet.
@@ -26,14 +26,14 @@ def thread_variables(cores: int) -> dict[str, str]:
     chosen: dict[env.EnvVariable[Any], object] = {
         env.OMP_NUM_THREADS: cores,
         env.FLEET_NATIVE_THREADS: min(MOST_NATIVE_THREADS, cores),
-        **({} if user_chose_waiting() else {env.OMP_WAIT_POLICY: "PASSIVE"}),
+        **({} if user_chose_waiting(environ) else {env.OMP_WAIT_POLICY: "PASSIVE"}),
     }
-    return {variable.name: str(value) for variable, value in chosen.items() if variable.text() is None}
+    return {variable.name: str(value) for variable, value in chosen.items() if variable.text(environ) is None}
 
 
-def user_chose_waiting() -> bool:
+def user_chose_waiting(environ: env.Environ | None = None) -> bool:
     """Whether variables of the user say how threads of OpenMP wait for each other."""
-    return env.OMP_WAIT_POLICY.text() is not None or env.GOMP_SPINCOUNT.text() is not None
+    return env.OMP_WAIT_POLICY.text(environ) is not None or env.GOMP_SPINCOUNT.text(environ) is not None
 
 
 def _quotas(root: Path) -> Iterator[float]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.launch.devices import count_gpus
+from fleet.launch.planning.devices import count_gpus
 from support.jobs import fleetrun, script
 
 NUM_GPUS = count_gpus()

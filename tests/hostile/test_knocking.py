@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import CommunicationError
-from fleet.launch.authority import Authority
+from fleet.launch.tls.authority import Authority
 from fleet.net import Endpoint
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.grpc_client import GrpcTransport

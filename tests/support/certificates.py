@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from fleet.launch.authority import Authority
+from fleet.launch.tls.authority import Authority
 from fleet.ps.wire.trust.tls import Tls
 from support.serving.serving import TOKEN
 

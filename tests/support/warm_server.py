@@ -258,6 +258,6 @@ if __name__ == "__main__":
     preload()
     asked = serve(socket.socket(fileno=int(sys.argv[1])))
     os.chdir(asked.cwd)
-    launching = importlib.import_module("fleet.launch.child")
+    launching = importlib.import_module("fleet.launch.processes.child")
     launching.subprocess = SimpleNamespace(Popen=start, DEVNULL=subprocess.DEVNULL, STDOUT=subprocess.STDOUT)  # type: ignore[attr-defined]
     live(at_place(asked.command), asked.environ)

@@ -20,7 +20,7 @@ LAYERS = [
     {"_version", "error_texts"},
     {"_native", "_lazy", "errors"},
     {"env", "net"},
-    {"cores"},
+    {"cores", "jobfiles"},
     {"strategy", "observe"},
     {"checkpoint", "metrics", "optim", "planner", "roles"},
     {"collective", "ps", "launch"},
@@ -47,11 +47,23 @@ ROOMS = [
 ]
 ROOMS_WITHOUT_TORCH = {"expressions", "fs", "remote", "kind", "__init__"}
 WITHOUT_TORCH = {
-    *("checkpoint", "errors", "error_texts", "env", "net", "strategy", "observe", "planner", "roles", "launch"),
+    *(
+        "checkpoint",
+        "errors",
+        "error_texts",
+        "env",
+        "net",
+        "jobfiles",
+        "strategy",
+        "observe",
+        "planner",
+        "roles",
+        "launch",
+    ),
     *("api", "cores", "__init__"),
 }
 ONLY_READER_OF_THE_ENVIRONMENT = "env"
-NAME_WHAT_IS_ABOVE = {"launch/plan.py"}  # it starts that as another process
+NAME_WHAT_IS_ABOVE = {"launch/planning/script.py"}  # it starts that as another process
 
 
 def part_of(path: Path) -> str:

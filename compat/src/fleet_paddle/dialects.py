@@ -13,7 +13,7 @@ from fleet import env
 from fleet.errors import UsageError
 from fleet.launch import cli
 from fleet.launch.cli import Dialect
-from fleet.launch.output import say
+from fleet.launch.run.output import say
 
 FLAGS = frozenset(
     {

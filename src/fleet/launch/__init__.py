@@ -1,6 +1,5 @@
-"""fleetrun: arguments -> plan -> processes -> watch -> report.
+"""fleetrun: options -> what is needed -> meet -> plan -> processes -> events -> report; nothing here imports torch.
 
-Read the files in that order: `entry`, `cli`, `options`, `plan` (with `devices`, `layout`, `server_layout`, and for
-several machines `meeting`, `lobby`, `team`, `messages`), `child` (with `logs`), `guard`, `watch` (with `follow`,
-`output`), `report`. Nothing here imports torch: the launcher starts in milliseconds.
+Rooms, each above those it is made of: arguments, tls, planning, {meet, processes}, durable, run, {chaos, watching},
+rounds, commands. The doors are `entry` (the program) and `cli` (arguments to an exit code).
 """

@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from fleet.launch.options import Options
-from fleet.launch.plan import LaunchPlan
+from fleet.launch.arguments.options import Options
+from fleet.launch.planning.plan import LaunchPlan
 
 _NAME_WIDTH, _GAP, _VALUE_WIDTH = 40, 2, 45
 _RULE_WIDTH = _NAME_WIDTH + _GAP + _VALUE_WIDTH

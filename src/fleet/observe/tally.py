@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from fleet.observe.duration import in_words
+from fleet.observe.timing.duration import in_words
 
 Value = float | int | str
 

@@ -100,7 +100,7 @@ class ServerCalls(Questions):
         progress = None if self._servers is None else self._servers.progress
         if progress is None:
             return
-        from fleet.observe.ending import has_failed
+        from fleet.jobfiles.ending import has_failed
 
         if has_failed() or env.FLEET_JOB_ID.text() is not None:
             progress.answers.close()

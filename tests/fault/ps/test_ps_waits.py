@@ -15,7 +15,7 @@ import pytest
 
 from fleet.errors import CommunicationError, DeadlineError
 from fleet.net import Endpoint
-from fleet.observe.waiting import Awaited
+from fleet.observe.waits.waiting import Awaited
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server import grpc_server
 from fleet.ps.wire import grpc_client

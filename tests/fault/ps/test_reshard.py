@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from fleet import checkpoint
-from fleet.observe.layouts import Layouts
+from fleet.jobfiles.layouts import Layouts
 from fleet.ps.durable import storage
 from fleet.ps.held.holdings import Holdings
 from fleet.ps.job.spec import JobSpec

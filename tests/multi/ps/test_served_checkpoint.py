@@ -16,7 +16,7 @@ import fleet
 from fleet.api import Fleet
 from fleet.errors import CheckpointError, DeadlineError, UsageError
 from fleet.net import Endpoint
-from fleet.observe import waiting
+from fleet.observe.waits import waiting
 from fleet.ps.durable import saves, storage
 from fleet.ps.server.service import Service
 from fleet.ps.together import gathering

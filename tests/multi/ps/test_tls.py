@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import CommunicationError, UsageError, VariableError
-from fleet.launch.authority import Authority
+from fleet.launch.tls.authority import Authority
 from fleet.net import LOOPBACK, Endpoint
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.grpc_server import GrpcServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fleet.observe.metrics.picture import Seen, read_events, read_picture
+from fleet.observe.metrics.picture import SeenProcess, read_events, read_picture
 from support.processes import wait_until
 
 TRAIN = """
@@ -45,7 +45,7 @@ def port_of(cwd: Path, what: str) -> str:
     return found[0]
 
 
-def seen_of(log: Path) -> dict[str, Seen]:
+def seen_of(log: Path) -> dict[str, SeenProcess]:
     return {seen.name: seen for seen in read_picture(log).processes}
 
 

@@ -34,9 +34,9 @@ def commands(page: str) -> list[str]:
 
 
 def known_options() -> set[str]:
-    from fleet.launch import options
+    from fleet.launch import cli
 
-    folder = Path(options.__file__).parent
+    folder = Path(cli.__file__).parent
     return set(re.findall(r"--[\w-]+", "".join(path.read_text() for path in folder.rglob("*.py"))))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -16,8 +15,8 @@ import fleet
 from fleet import env
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.launch import torch_alone, unserved
-from fleet.launch.child import Child
+from fleet.launch.processes.child import Child
+from fleet.launch.run import torch_alone, unserved
 
 
 @pytest.mark.parametrize(
@@ -95,22 +94,16 @@ def test_what_torch_says_beside_servers_is_explained() -> None:
 class Ended:
     """A child that has ended."""
 
-    def __init__(
-        self, log: Path, role: str = "server", status: int = 0, told: bool = False, noted: bool = False
-    ) -> None:
-        self.plan = type("Plan", (), {"role": role, "name": f"{role} 0", "log_path": log})
-        self.status, self.was_told_to_stop, self.noted_at = status, told, 1.0 if noted else None
+    def __init__(self, role: str = "server", *, served: bool = False, told: bool = False, noted: bool = False) -> None:
+        self.plan = type("Plan", (), {"role": role, "name": f"{role} 0"})
+        self.back_at = 1.0 if served else None
+        self.status, self.was_told_to_stop, self.noted_at = 0, told, 1.0 if noted else None
 
 
-def test_servers_that_ran_a_script_without_fleet_are_named_once(tmp_path: Path) -> None:
-    silent, served = tmp_path / "silent", tmp_path / "served"
-    silent.write_text("epoch 1\n")
-    served.write_text("Server listening on 127.0.0.1:1\n")
+def test_servers_that_ran_a_script_without_fleet_are_named_once() -> None:
+    def said(*children: Ended) -> str | None:
+        return unserved.complaint(cast("Child", child) for child in children)
 
-    def said(*children: Ended, log_from: int = 0) -> str | None:
-        return unserved.complaint((cast("Child", child), log_from) for child in children)
-
-    assert said(Ended(served)) is None
-    assert said(Ended(silent, "worker"), Ended(silent, told=True), Ended(silent, noted=True)) is None
-    assert "server 0, server 0 ran the script to its end" in str(said(Ended(silent), Ended(served), Ended(silent)))
-    assert "server 0 ran" in str(said(Ended(served), log_from=32))  # what an earlier attempt said does not count
+    assert said(Ended(served=True)) is None
+    assert said(Ended("worker"), Ended(told=True), Ended(noted=True)) is None
+    assert "server 0, server 0 ran the script to its end" in str(said(Ended(), Ended(served=True), Ended()))

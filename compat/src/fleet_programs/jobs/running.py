@@ -7,7 +7,7 @@ import logging
 from functools import cache
 from typing import Protocol
 
-from fleet.observe.ending import has_failed, watch_exit
+from fleet.jobfiles.ending import has_failed, watch_exit
 
 
 class Running(Protocol):

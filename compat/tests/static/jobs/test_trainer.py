@@ -114,7 +114,7 @@ def test_floats_of_a_job_are_float32_whatever_torch_prefers() -> None:
 
 SCRIPT = """
 import atexit, sys
-from fleet.observe import ending
+from fleet.jobfiles import ending
 ending.watch_exit()
 atexit.register(lambda: print(ending.has_failed()))
 def main():

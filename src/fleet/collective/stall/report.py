@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fleet.collective.stall.state import Stall, State
 from fleet.observe.stall.words import StallOutcome, ending_text, left_text, silent_text, stack_lines
-from fleet.observe.waiting import Awaited, workers_text
+from fleet.observe.waits.waiting import Awaited, workers_text
 
 # Their sizes must be equal on all workers; those of the others may differ.
 _SAME_SIZES = ("all_reduce", "broadcast", "reduce")

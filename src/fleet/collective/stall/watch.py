@@ -24,12 +24,12 @@ from fleet.collective.stall.progress import Progress
 from fleet.collective.stall.report import Findings, awaited, notice, outcome_of
 from fleet.collective.stall.state import Stall, State, look_around, stall_from_json, state_from_json, to_json
 from fleet.errors import CommunicationError
-from fleet.observe.ending import has_failed, watch_exit
-from fleet.observe.stall.limits import DEFAULT_TIMEOUT_S
+from fleet.jobfiles.ending import has_failed, watch_exit
+from fleet.jobfiles.wait_notes import forget_wait, note_wait
 from fleet.observe.stall.watch import Kind, Watch
 from fleet.observe.stall.words import SILENCE, StallOutcome
-from fleet.observe.wait_notes import forget_wait, note_wait
-from fleet.observe.waiting import notice_s
+from fleet.observe.waits.limits import DEFAULT_TIMEOUT_S
+from fleet.observe.waits.waiting import notice_s
 from fleet.roles.base import Identity
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from fleet.collective.stall.watch import StallWatch, timeout_s
 from fleet.errors import DeadlineError, UsageError
-from fleet.observe.waiting import Awaited, LongWait, notice_s, workers_text
+from fleet.observe.waits.waiting import Awaited, LongWait, notice_s, workers_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

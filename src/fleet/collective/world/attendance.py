@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from fleet.collective.stall.mailbox import Mailbox
 from fleet.errors import CommunicationError
-from fleet.observe.waiting import Awaited, LongWait, members_awaited, notice_s
+from fleet.observe.waits.waiting import Awaited, LongWait, members_awaited, notice_s
 
 # Calls that follow each other within this part of the time after which a wait is told are quick.
 _QUICK = 0.2

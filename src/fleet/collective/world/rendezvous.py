@@ -13,7 +13,7 @@ from torch.distributed.distributed_c10d import default_pg_timeout
 from fleet import env, net
 from fleet.errors import DeadlineError, RoleError
 from fleet.net import Endpoint
-from fleet.observe.waiting import Awaited, LongWait, members_awaited, told_meanwhile
+from fleet.observe.waits.waiting import Awaited, LongWait, members_awaited, told_meanwhile
 from fleet.roles.base import Identity, Role
 
 DEFAULT_TIMEOUT_S = 300.0

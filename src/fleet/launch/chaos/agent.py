@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fleet import env
-from fleet.launch.child import Child
-from fleet.launch.plan import LaunchPlan, ProcessPlan
-from fleet.observe.chaos_spec import Chaos, Strike
+from fleet.jobfiles.chaos_spec import Chaos, Strike
+from fleet.launch.planning.plan import LaunchPlan, ProcessPlan
+from fleet.launch.processes.child import Child
 
 log = logging.getLogger("fleetrun")
 
@@ -50,16 +50,6 @@ class Life:
     process: str
     pid: int
     started_at: float
-
-
-class Calm:
-    """The agent of a job without chaos."""
-
-    def start(self, children: Callable[[], Sequence[Child]], excuse: Callable[[int], None]) -> None:
-        """Do nothing."""
-
-    def stop(self) -> None:
-        """Go on doing nothing."""
 
 
 @dataclass
@@ -107,7 +97,7 @@ class Agent:
         self._thread.start()
 
     def stop(self) -> None:
-        """Strike no more, and let go on whoever is stopped; calling it again changes nothing."""
+        """Strike nobody any more, and let go on whoever is stopped; idempotent."""
         self._end.set()
         if self._thread is not None:
             self._thread.join()

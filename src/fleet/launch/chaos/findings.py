@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fleet.jobfiles.chaos_notes import Ack, ChaosNotes
+from fleet.jobfiles.process_files import ProcessFiles
 from fleet.launch.chaos.agent import Blow, Life
-from fleet.launch.plan import LaunchPlan, ProcessPlan
-from fleet.observe.chaos_notes import Ack, Notes
+from fleet.launch.planning.plan import LaunchPlan, ProcessPlan
 
 CALL_FAULTS = ("drop", "repeat", "delay")
 
@@ -46,7 +47,7 @@ class Invariant:
 
 
 @dataclass
-class Findings:
+class ChaosFindings:
     """Everything that the report shows."""
 
     chaos: str
@@ -140,9 +141,9 @@ class Witness:
         )
 
 
-def notes_of(process: ProcessPlan) -> Notes:
+def notes_of(process: ProcessPlan) -> ChaosNotes:
     """Where a process leaves its notes."""
-    return Notes.beside(process.log_path.with_name(f"{process.log_path.name}.note").absolute())
+    return ChaosNotes.of(ProcessFiles.beside(process.log_path))
 
 
 def recoveries(

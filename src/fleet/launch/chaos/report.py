@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from fleet.launch.chaos.agent import Agent
-from fleet.launch.chaos.findings import Findings, Invariant, Recovery, Witness, notes_of, recoveries
+from fleet.launch.chaos.findings import ChaosFindings, Invariant, Recovery, Witness, notes_of, recoveries
 from fleet.launch.chaos.table import text_of
-from fleet.launch.output import say
-from fleet.launch.plan import LaunchPlan
+from fleet.launch.planning.plan import LaunchPlan
+from fleet.launch.run.output import say
 
 log = logging.getLogger("fleetrun")
 
 FILE = "chaos.json"
 
 
-def find(agent: Agent, plan: LaunchPlan, code: int) -> Findings:
+def find(agent: Agent, plan: LaunchPlan, code: int) -> ChaosFindings:
     """Put together what happened to a job that has ended with a code."""
     began_at = agent.began_at
     witness = Witness(plan, began_at)
@@ -45,7 +45,7 @@ def find(agent: Agent, plan: LaunchPlan, code: int) -> Findings:
         invariants += _pushes(plan, witness)
     took_s = time.time() - began_at
     missed = agent.chaos.not_yet(took_s)
-    return Findings(str(agent.chaos), agent.seed, took_s, code, events, found, invariants, missed)
+    return ChaosFindings(str(agent.chaos), agent.seed, took_s, code, events, found, invariants, missed)
 
 
 def _all_back(found: Sequence[Recovery]) -> list[Invariant]:
@@ -73,7 +73,7 @@ def _pushes(plan: LaunchPlan, witness: Witness) -> list[Invariant]:
     return found
 
 
-def write(findings: Findings, folder: Path) -> Path:
+def write(findings: ChaosFindings, folder: Path) -> Path:
     """Write the file, whole or not at all."""
     path, new = folder / FILE, folder / f"{FILE}.new"
     new.write_text(json.dumps(findings.to_json(), indent=1) + "\n")

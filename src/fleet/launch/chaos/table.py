@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleet.launch.chaos.findings import Findings, Recovery
+from fleet.launch.chaos.findings import ChaosFindings, Recovery
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,7 +21,7 @@ _MOST_RECOVERIES = 12
 _VERDICTS = {True: "holds", False: "BROKEN", None: "?"}
 
 
-def text_of(findings: Findings, path: Path) -> str:
+def text_of(findings: ChaosFindings, path: Path) -> str:
     """Everything, for a terminal; `path` is where each event is told."""
     from rich.console import Console
 
@@ -55,7 +55,7 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _done(findings: Findings) -> Table:
+def _done(findings: ChaosFindings) -> Table:
     table = _table("done", "times", "seconds after the start")
     for what, count in sorted(findings.counts.items()):
         events = [event for event in findings.events if event["what"] == what and not event.get("note")]

@@ -17,10 +17,11 @@ from typing import Any
 
 from fleet import env
 from fleet.errors import UsageError
-from fleet.launch.child import Child
-from fleet.launch.options import Options
-from fleet.observe.metrics import files
-from fleet.observe.metrics.registry import Sample, Spread
+from fleet.jobfiles import figures as files
+from fleet.jobfiles import whole
+from fleet.launch.arguments.options import Options
+from fleet.launch.processes.child import Child
+from fleet.observe.metrics.registry import Sample, Spread, samples_of
 
 log = logging.getLogger("fleetrun")
 
@@ -28,8 +29,8 @@ _GAUGES = {"fleet_table_rows": "rows", "fleet_table_memory_bytes": "memory_bytes
 _HISTOGRAMS = {"fleet_worker_step_seconds": "step_s", "fleet_server_staleness_steps": "staleness_steps"}
 
 
-class Board:
-    """Of the launcher of one machine."""
+class CurveWriter:
+    """Writes the curves of one machine's processes, for its launcher."""
 
     def __init__(self, folder: Path, log_dir: Path) -> None:
         if env.FLEET_METRICS.get() == "0":
@@ -47,13 +48,13 @@ class Board:
     def look(self, children: Sequence[Child]) -> None:
         """Write what is new of these processes."""
         for child in children:
-            figures = files.read(files.figures_file(self._figures, child.plan.log_path.name, child.pid))
+            figures = whole.read(files.figures_file(self._figures, child.plan.log_path.name, child.pid))
             if figures is None:
                 continue
             try:
                 if child.pid not in self._runs:
                     self._runs[child.pid] = _Run(self._folder / f"{child.plan.role}.{child.plan.index}", child.pid)
-                self._runs[child.pid].add(float(figures.get("time", 0.0)), files.samples_of(figures))
+                self._runs[child.pid].add(float(figures.get("time", 0.0)), samples_of(figures))
             except OSError as error:  # a full disk: the job goes on without curves
                 if not self._has_told:
                     self._has_told = True
@@ -167,10 +168,10 @@ def require_tensorboard() -> None:
         raise UsageError("--tensorboard needs tensorboard: pip install 'torch-fleet[curves]'") from None
 
 
-def make_board(options: Options) -> Board | None:
+def make_board(options: Options) -> CurveWriter | None:
     """What writes for TensorBoard; None where that is not asked for."""
     if options.tensorboard is None or options.dry_run:
         return None
     log_dir = Path(options.log_dir).absolute()
     folder = Path(options.tensorboard).absolute() if options.tensorboard else log_dir / "tensorboard"
-    return Board(folder, log_dir)
+    return CurveWriter(folder, log_dir)

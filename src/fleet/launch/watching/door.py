@@ -63,7 +63,7 @@ def _finite(value: object) -> object:
     return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-class Door:
+class WatchDoor:
     """One port. It is taken when this is made, and answers from `open` to `close`."""
 
     def __init__(self, port: int, option: str, access: Access, routes: Routes) -> None:
@@ -147,7 +147,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, host: str, port: int, door: Door) -> None:
+    def __init__(self, host: str, port: int, door: WatchDoor) -> None:
         self.door = door
         super().__init__((host, port), _Handler)
 

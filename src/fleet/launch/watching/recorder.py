@@ -1,4 +1,4 @@
-"""Writes down, once a second, what the launcher of a machine knows of its processes; see `fleet.observe.metrics.files`.
+"""Writes down, once a second, what the launcher of a machine knows of its processes; see `fleet.jobfiles.figures`.
 
 It only looks: nothing that it does, or cannot do for want of room on a disk, changes what becomes of the job.
 """
@@ -16,14 +16,15 @@ from typing import Any
 import psutil
 
 from fleet import env
-from fleet.launch.child import Child
-from fleet.launch.lives import Return
-from fleet.launch.options import Options
-from fleet.launch.plan import LaunchPlan
-from fleet.launch.report import how_it_ended
-from fleet.observe.metrics import files
+from fleet.jobfiles import figures as files
+from fleet.jobfiles import whole
+from fleet.launch.arguments.options import Options
+from fleet.launch.durable.comebacks import Comeback
+from fleet.launch.planning.plan import LaunchPlan
+from fleet.launch.processes.child import Child
+from fleet.launch.processes.endings import how_it_ended
 from fleet.observe.metrics.picture import kept
-from fleet.observe.metrics.registry import Sample
+from fleet.observe.metrics.registry import Sample, samples_of
 
 EVERY_S = 1.0
 LOOK_S = 0.2
@@ -35,7 +36,7 @@ NUM_FINE = 600
 
 
 class Recorder:
-    """Of the launcher of one machine, for all rounds of a job."""
+    """Writes down one machine's processes for its launcher, in all rounds of a job."""
 
     def __init__(self, options: Options, job_id: str) -> None:
         self._options = options
@@ -45,7 +46,7 @@ class Recorder:
         self._node = 0
         self._machine: dict[str, Any] = {}
         self._children: Callable[[], Sequence[Child]] = list
-        self._returns: Callable[[], Sequence[Return]] = list
+        self._returns: Callable[[], Sequence[Comeback]] = list
         self._told: set[int] = set()
         """Returns of processes that were told, by their id()."""
         self._processes: dict[int, psutil.Process] = {}
@@ -55,7 +56,7 @@ class Recorder:
         self._handler = _EventHandler(self._note)
         self._onlookers: list[Onlooker] = []
 
-    def prepare(self, plan: LaunchPlan, *, is_continued: bool) -> None:
+    def prepare(self, plan: LaunchPlan, restart: int, *, is_continued: bool) -> None:
         """Before processes start: forget what an earlier job has left, and say what this one is."""
         layout = plan.layout
         self._node = layout.node_index
@@ -74,14 +75,14 @@ class Recorder:
             "num_servers": len(layout.servers),
             "num_workers": len(layout.workers),
             "began": self._began_at,
-            "round": layout.round.restart,
+            "round": restart,
             "ended": None,
             "code": None,
         }
         self._put([])
         logging.getLogger("fleetrun").addHandler(self._handler)
 
-    def follow(self, children: Callable[[], Sequence[Child]], returns: Callable[[], Sequence[Return]]) -> None:
+    def follow(self, children: Callable[[], Sequence[Child]], returns: Callable[[], Sequence[Comeback]]) -> None:
         """From now on write down how these are; called once all of them have started, for it starts a thread."""
         self._children, self._returns = children, returns
         if self._thread is None:
@@ -162,11 +163,11 @@ class Recorder:
                 _log.debug("%r could not look", onlooker, exc_info=True)
 
     def _put(self, processes: Sequence[dict[str, Any]]) -> None:
-        files.replace(self._path("json"), {**self._machine, "time": time.time(), "processes": processes})
+        whole.replace(self._path("json"), {**self._machine, "time": time.time(), "processes": processes})
 
     def _kept(self, child: Child, about: dict[str, Any]) -> dict[str, float]:
-        figures = files.read(files.figures_file(self._folder, child.plan.log_path.name, child.pid))
-        samples = [] if figures is None else files.samples_of(figures)
+        figures = whole.read(files.figures_file(self._folder, child.plan.log_path.name, child.pid))
+        samples = [] if figures is None else samples_of(figures)
         if about["rss"] is not None:
             samples.append(Sample("fleet_process_resident_memory_bytes", about["rss"]))
             samples.append(Sample("fleet_process_cpu_seconds_total", about["cpu"]))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.launch.logs import tail
+from fleet.launch.processes.logs import tail
 from fleet.launch.watching.door import Answer, Query, Routes, as_json, page_file
 from fleet.observe.metrics import prometheus
 from fleet.observe.metrics.picture import Picture, read_events, read_history, read_picture, version_of
@@ -16,11 +16,11 @@ LOOK_S = 0.1
 HOLD_S = 1.0
 """How long the page's question for news is held back while there are none."""
 FEW_LINES, MOST_LINES, MOST_BYTES = 200, 2000, 1 << 18
-"""Of a log: unless another number is asked for, at most, and of what length."""
+"""How many lines of a log are shown: unless another number is asked for, at most, and of what length."""
 
 
 def page_routes(log_dir: Path) -> Routes:
-    """Those of the page over a log folder."""
+    """What is answered to the page of a job, from its log folder."""
 
     def job(query: Query) -> Answer:
         deadline = time.monotonic() + HOLD_S
@@ -52,7 +52,7 @@ def page_routes(log_dir: Path) -> Routes:
 
 
 def metrics_routes(log_dir: Path) -> Routes:
-    """Those of Prometheus."""
+    """What is answered to Prometheus."""
     return {"/metrics": lambda _: Answer(prometheus.exposition(log_dir), prometheus.CONTENT_TYPE)}
 
 

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleet.observe.duration import in_words
-from fleet.observe.metrics.picture import Picture, Seen, read_events, read_picture
+from fleet.observe.metrics.picture import Picture, SeenProcess, read_events, read_picture
+from fleet.observe.timing.duration import in_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,7 +23,7 @@ class Rates:
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], tuple[float, float]] = {}
 
-    def of(self, seen: Seen, figure: str) -> float | None:
+    def of(self, seen: SeenProcess, figure: str) -> float | None:
         """Per second since the last look; None if this is the first, or the process has begun anew."""
         value, when = seen.figures().get(figure), seen.written_at
         if value is None or when is None:
@@ -99,7 +99,7 @@ def head(picture: Picture) -> str:
     return f"{first['script']}: {what}, {how}"
 
 
-def _state(seen: Seen) -> str:
+def _state(seen: SeenProcess) -> str:
     life = int(seen.about.get("life") or 0)
     text = f"{seen.state}, life {life + 1}" if life else seen.state
     waits = seen.about.get("waits") or ()
@@ -108,7 +108,7 @@ def _state(seen: Seen) -> str:
     return f"{text}, at {seen.where}" if seen.where else text
 
 
-def _cells(seen: Seen, rates: Rates) -> list[str]:
+def _cells(seen: SeenProcess, rates: Rates) -> list[str]:
     figures = seen.figures()
     rows = [value for name, value in figures.items() if name.startswith("fleet_table_rows|")]
     count = figures.get("fleet_server_staleness_steps|count")

@@ -12,18 +12,17 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from fleet import env
 from fleet.errors import UsageError
-from fleet.launch.options import Options
-from fleet.launch.output import say
-from fleet.launch.plan import LaunchPlan
-from fleet.observe.tracing import otlp
-from fleet.observe.tracing.chrome import chrome_trace
-from fleet.observe.tracing.reading import Traced, is_complete, read_trace
-from fleet.observe.tracing.trace_files import EVERY_S
+from fleet.launch.arguments.options import Options
+from fleet.launch.planning.plan import LaunchPlan
+from fleet.launch.run.output import say
+from fleet.observe.traces import otlp
+from fleet.observe.traces.chrome import chrome_trace
+from fleet.observe.traces.reading import Traced, is_complete, read_trace
+from fleet.observe.traces.trace_files import EVERY_S
 from fleet.observe.tracing.window import Window
 
 NAME = "trace.json"
@@ -34,7 +33,7 @@ log = logging.getLogger("fleetrun")
 
 
 class Traces:
-    """Of the launcher of one machine."""
+    """The trace of a job, gathered by the launcher of one machine."""
 
     def __init__(self, options: Options, window: Window) -> None:
         if env.FLEET_METRICS.get() == "0":
@@ -53,9 +52,7 @@ class Traces:
             with contextlib.suppress(OSError):
                 (self._log_dir / NAME).unlink()
         self._num_workers = len(plan.layout.local_workers)
-        wanted = {env.FLEET_TRACE.name: str(self._window)}
-        processes = tuple(replace(one, variables=one.variables | wanted) for one in plan.processes)
-        return replace(plan, processes=processes)
+        return plan.with_variables({env.FLEET_TRACE.name: str(self._window)})
 
     def look(self) -> None:
         """Write the trace if all workers have come to its end; called every second while the job runs."""

@@ -12,10 +12,10 @@ from types import FrameType
 import click
 
 from fleet.errors import UsageError
-from fleet.launch.output import say
+from fleet.launch.run.output import say
 from fleet.launch.watching import terminal
 from fleet.launch.watching.access import own_access
-from fleet.launch.watching.door import Door
+from fleet.launch.watching.door import WatchDoor
 from fleet.launch.watching.routes import page_routes
 from fleet.observe.metrics.picture import observed, read_picture
 
@@ -33,7 +33,7 @@ def view(log_dir: str, port: str) -> int:
     observed(folder)
     for problem in read_picture(folder).problems:
         say(f"fleetrun: {folder / 'observe'}: {problem}")
-    door = Door(int(port), "--port", own_access(), page_routes(folder))
+    door = WatchDoor(int(port), "--port", own_access(), page_routes(folder))
     is_over = threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from fleet import env
 from fleet.errors import UsageError
-from fleet.launch.options import Options
+from fleet.launch.arguments.options import Options
 from fleet.launch.watching.access import own_access
-from fleet.launch.watching.door import Door
+from fleet.launch.watching.door import WatchDoor
 from fleet.launch.watching.routes import metrics_routes, page_routes
 from fleet.observe.metrics import prometheus
 
@@ -27,12 +27,12 @@ class WatchPorts:
         if len(ports) == 2 and ports[0] == ports[1] != 0:
             raise UsageError(f"--metrics_port and --dashboard are both {ports[0]}; give each a port of its own")
         log_dir, access = Path(options.log_dir).absolute(), own_access() if given else None
-        self._doors: dict[str, Door] = {}
+        self._doors: dict[str, WatchDoor] = {}
         for option, port in given.items():
             assert access is not None
             routes = metrics_routes(log_dir) if option == "--metrics_port" else page_routes(log_dir)
             try:
-                self._doors[option] = Door(port, option, access, routes)
+                self._doors[option] = WatchDoor(port, option, access, routes)
             except UsageError:
                 self.close()
                 raise

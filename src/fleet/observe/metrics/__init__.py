@@ -1,1 +1,5 @@
-"""Figures of every process of a job: counted where things happen, written to a file once a second, read by fleetrun."""
+"""Figures of every process: counted where things happen, written once a second, read by fleetrun.
+
+Ask `registry` to count, `steps` and `reports` for what a worker's step and script say, `writer.begin` in a process that
+is to be seen; `picture` and `prometheus` show all processes. `catalogue` names every figure.
+"""

@@ -12,7 +12,7 @@ _has_utilisation = [True]
 
 
 def read() -> Iterator[Sample]:
-    """Of the GPUs that this process uses."""
+    """The figures of the GPUs that this process uses."""
     torch = sys.modules.get("torch")
     cuda = None if torch is None else getattr(torch, "cuda", None)
     if cuda is None or not cuda.is_initialized():  # which begins nothing by itself

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Literal
 
-from fleet.observe.metrics.files import append, events_file, own_base
+from fleet.jobfiles.figures import append, events_file, own_base
 
 Event = Literal["checkpoint", "loaded", "recovered", "snapshot", "shrink", "reshard", "stall"]
 

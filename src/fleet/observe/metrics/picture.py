@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.observe.metrics import files
+from fleet.jobfiles import figures as files
+from fleet.jobfiles import whole
 from fleet.observe.metrics.catalogue import FIGURES
-from fleet.observe.metrics.registry import Sample, Spread
+from fleet.observe.metrics.registry import Sample, Spread, samples_of
 
 GONE_S = 6.0
 """How old the word of a launcher may be that has not said how its job ended: then it is gone."""
@@ -23,7 +24,7 @@ MOST_EVENTS = 200
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenProcess:
     """One process of a job, as its launcher saw it last, with its figures."""
 
     name: str
@@ -38,7 +39,7 @@ class Seen:
     """Where a worker is in its script, if it has made no step for long."""
 
     def figures(self) -> dict[str, float]:
-        """Its figures as plain numbers, by name or, where there are several, `name|label`."""
+        """The figures of one process as plain numbers, by name or, where there are several, `name|label`."""
         found: dict[str, float] = {}
         for sample in self.samples:
             found |= flat(sample)
@@ -50,7 +51,7 @@ class Picture:
     """A whole job, of all machines that write into this folder."""
 
     machines: list[dict[str, Any]]
-    processes: list[Seen]
+    processes: list[SeenProcess]
     problems: list[str]
 
     @property
@@ -75,7 +76,7 @@ def read_picture(log_dir: Path) -> Picture:
     """What is known of the job now; UsageError if nothing is."""
     folder, now = observed(log_dir), time.time()
     machines: list[dict[str, Any]] = []
-    processes: list[Seen] = []
+    processes: list[SeenProcess] = []
     problems: list[str] = []
     for path in sorted(folder.glob("fleetrun.*.json")):
         try:
@@ -89,9 +90,9 @@ def read_picture(log_dir: Path) -> Picture:
     return Picture(machines, processes, problems)
 
 
-def _machine(folder: Path, path: Path, now: float) -> tuple[dict[str, Any], list[Seen], list[str]]:
+def _machine(folder: Path, path: Path, now: float) -> tuple[dict[str, Any], list[SeenProcess], list[str]]:
     """What one launcher has written, its processes, and what is wrong with their files; any error if it is damaged."""
-    machine = files.read(path)
+    machine = whole.read(path)
     if machine is None:
         raise ValueError(path)
     age_s = now - float(machine["time"])
@@ -101,15 +102,15 @@ def _machine(folder: Path, path: Path, now: float) -> tuple[dict[str, Any], list
     return machine, [seen for seen, _ in found], [problem for _, problem in found if problem]
 
 
-def _seen(folder: Path, about: dict[str, Any], *, is_over: bool) -> tuple[Seen, str]:
+def _seen(folder: Path, about: dict[str, Any], *, is_over: bool) -> tuple[SeenProcess, str]:
     state = str(about.get("state", ""))
     if is_over and state in ("running", "waiting"):
         state = "gone"
     path = files.figures_file(folder, str(about.get("log", "")), int(about.get("pid", 0)))
-    figures, problem = files.read(path), ""
+    figures, problem = whole.read(path), ""
     if figures is None and path.exists():
         problem = f"{path.name} is damaged or half-written"
-    samples = [] if figures is None else files.samples_of(figures)
+    samples = [] if figures is None else samples_of(figures)
     samples += [
         Sample("fleet_process_resident_memory_bytes", float(about.get("rss") or 0)),
         Sample("fleet_process_cpu_seconds_total", float(about.get("cpu") or 0)),
@@ -120,7 +121,7 @@ def _seen(folder: Path, about: dict[str, Any], *, is_over: bool) -> tuple[Seen, 
     is_up = state in ("running", "waiting")
     where = str(figures.get("where", "")) if figures is not None and is_up else ""
     name, role = str(about.get("name")), str(about.get("role"))
-    return Seen(name, role, index, state, is_up, about, samples, written_at, where), problem
+    return SeenProcess(name, role, index, state, is_up, about, samples, written_at, where), problem
 
 
 def flat(sample: Sample) -> dict[str, float]:
@@ -148,7 +149,7 @@ def quantile(spread: Spread, share: float) -> float:
 
 
 def kept(samples: list[Sample]) -> dict[str, float]:
-    """Those numbers whose changes are kept."""
+    """The numbers whose changes are kept."""
     found: dict[str, float] = {}
     for sample in samples:
         if FIGURES[sample.name].is_kept:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import UsageError
 from fleet.observe.metrics.catalogue import FIGURES
-from fleet.observe.metrics.picture import Seen, read_picture
+from fleet.observe.metrics.picture import SeenProcess, read_picture
 from fleet.observe.metrics.registry import Sample, Spread
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def exposition(log_dir: Path) -> bytes:
 class _Collector:
     """Gives the figures of some processes, all samples of a name together."""
 
-    def __init__(self, processes: Iterable[Seen]) -> None:
-        self._found: dict[str, list[tuple[Seen, Sample]]] = {}
+    def __init__(self, processes: Iterable[SeenProcess]) -> None:
+        self._found: dict[str, list[tuple[SeenProcess, Sample]]] = {}
         for seen in processes:
             for sample in _samples(seen):
                 self._found.setdefault(sample.name, []).append((seen, sample))
@@ -70,8 +70,8 @@ class _Collector:
             yield family
 
 
-def _samples(seen: Seen) -> Iterator[Sample]:
-    """Of one that has ended, that it has; its figures are no more."""
+def _samples(seen: SeenProcess) -> Iterator[Sample]:
+    """The lines of one process; of one that has ended only that it has, for its figures are no more."""
     yield Sample("fleet_process_up", float(seen.is_up))
     yield Sample("fleet_process_restarts_total", float(seen.about.get("life") or 0))
     if not seen.is_up:

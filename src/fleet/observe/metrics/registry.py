@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fleet.observe.metrics.catalogue import FIGURES
 
@@ -51,6 +52,16 @@ class Sample(NamedTuple):
             return cls(str(name), Spread(bounds, counts, float(value["total"])), kept)
         except (KeyError, TypeError) as error:
             raise ValueError(f"no figure of this version: {form!r:.80}") from error
+
+
+def samples_of(figures: dict[str, Any]) -> list[Sample]:
+    """The samples in a file of figures; those that this version does not know are left out."""
+    found = []
+    listed: Sequence[Any] = figures.get("samples") if isinstance(figures.get("samples"), list) else ()  # type: ignore[assignment]
+    for form in listed:
+        with contextlib.suppress(ValueError):
+            found.append(Sample.from_json(form))
+    return found
 
 
 class Histogram:
@@ -101,4 +112,4 @@ class Registry:
 
 
 registry = Registry()
-"""That of this process."""
+"""The registry of this process."""

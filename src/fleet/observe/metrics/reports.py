@@ -8,28 +8,28 @@ from typing import Any, Protocol
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.observe.metrics.registry import Sample
-from fleet.observe.metrics.steps import Steps, steps
+from fleet.observe.metrics.steps import StepFigures, steps
 
 MOST_NAMES = 100
 """How many names a process may report under: each is a curve, and a name made of a step's number never ends."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,79}")
 
 
-class Number(Protocol):
+class Reportable(Protocol):
     """A number, or a tensor of one element, on any device."""
 
     def __float__(self) -> float:
-        """Its value."""
+        """The value as a float."""
 
 
 class Reports:
     """The last value under each name."""
 
-    def __init__(self, counted: Steps) -> None:
+    def __init__(self, counted: StepFigures) -> None:
         self._steps = counted
-        self._values: dict[str, Number] = {}
+        self._values: dict[str, Reportable] = {}
 
-    def report(self, **values: Number) -> None:
+    def report(self, **values: Reportable) -> None:
         """Show these values of this worker, such as its loss, as curves; the last of each name counts.
 
             fleet.report(loss=loss, auc=0.79)
@@ -68,13 +68,13 @@ class Reports:
             yield Sample("fleet_worker_reported", float(value), {"name": name})
 
 
-def _readable(name: str, value: Any) -> Number:
+def _readable(name: str, value: Any) -> Reportable:
     """The value itself, or a tensor on a device that is still to be read."""
     detach = getattr(value, "detach", None)
     if detach is not None:
         if value.numel() != 1:
             raise UsageTypeError(f"fleet.report: {name} must be one number, got a tensor of shape {tuple(value.shape)}")
-        found: Number = detach()
+        found: Reportable = detach()
         return found if value.device.type != "cpu" else float(found)
     try:
         return float(value)
@@ -89,5 +89,5 @@ def _count(value: Any) -> int:
 
 
 reports = Reports(steps)
-"""Those of this process."""
+"""What this process has reported."""
 report = reports.report

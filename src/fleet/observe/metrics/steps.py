@@ -21,7 +21,7 @@ STEP_BOUNDS = tuple(base * 10.0**power for power in range(-4, 3) for base in (1,
 """From 0.1 ms to 500 s."""
 
 
-class Steps:
+class StepFigures:
     """The steps of one worker. `clock` in seconds from anywhere, `wall` in seconds since 1970."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter, wall: Callable[[], float] = time.time) -> None:
@@ -42,7 +42,7 @@ class Steps:
         self._began: tuple[float, float] | None = None
         self._forward_end: tuple[float, float] | None = None
         self._mark: profiler.Mark | None = None
-        """Of the part that torch.profiler sees now."""
+        """The mark of the part that torch.profiler sees now."""
 
     def data(self, batches: Iterator[T]) -> Iterator[T]:
         """The same batches; the time that each takes to come is counted, and with each may begin a step."""
@@ -77,7 +77,7 @@ class Steps:
         self._began = self._clock(), self.inside()
 
     def end_forward(self) -> None:
-        """It has come out."""
+        """The batch of `begin_forward` has come out of the model."""
         if self._began is not None:
             self._forward_end = self._clock(), self.inside()
             self._add("forward", self._began, self._forward_end)
@@ -96,7 +96,7 @@ class Steps:
         self._next_mark("optimizer")
 
     def end_step(self, *, is_whole: bool = True) -> None:
-        """It has; `is_whole`: no other optimizer will step in this step."""
+        """An optimizer has stepped; `is_whole`: no other one will step in this step."""
         now = self._clock()
         if self._began is not None:
             self._add("optimizer", self._began, (now, self.inside()))
@@ -150,5 +150,5 @@ class Steps:
         self._mark = None if part is None else profiler.begin(part)
 
 
-steps = Steps()
-"""Those of this process."""
+steps = StepFigures()
+"""The steps of this process."""

@@ -7,21 +7,23 @@ import os
 import time
 from pathlib import Path
 
-from fleet.observe.metrics import device, files
+from fleet.jobfiles import figures as files
+from fleet.jobfiles import whole
+from fleet.observe.metrics import device
 from fleet.observe.metrics.registry import Registry, registry
 from fleet.observe.metrics.reports import reports
 from fleet.observe.metrics.steps import steps
 from fleet.observe.metrics.where import where_it_trains
-from fleet.observe.periodic import Periodic
-from fleet.observe.waiting import notice_s
+from fleet.observe.timing.periodic import Periodic
+from fleet.observe.waits.waiting import notice_s
 
 EVERY_S = 1.0
 LAST_S = 1.0
 """How long the end of a process waits for its last figures, on a disk that does not answer."""
 
 
-class Writer:
-    """Of one process; a fork of it writes nothing."""
+class FiguresWriter:
+    """Writes the figures of one process; a fork of it writes nothing."""
 
     def __init__(self, base: Path, source: Registry, every_s: float = EVERY_S) -> None:
         self._path = files.figures_file(base.parent, base.name, os.getpid())
@@ -35,11 +37,11 @@ class Writer:
         written = {"form": files.FORM, "time": time.time(), "pid": self.pid, "samples": samples}
         if steps.idle_s > notice_s() and (where := where_it_trains()):
             written["where"] = where
-        files.replace(self._path, written)
+        whole.replace(self._path, written)
 
 
-_writers: list[Writer] = []
-"""That of this process, if it has one."""
+_writers: list[FiguresWriter] = []
+"""The writer of this process, if it has one."""
 
 
 def is_on() -> bool:
@@ -55,7 +57,7 @@ def begin() -> None:
     for source in (steps.read, reports.read, device.read):
         registry.remove(source)
         registry.add(source)
-    _writers[:] = [Writer(base, registry)]
+    _writers[:] = [FiguresWriter(base, registry)]
     atexit.register(_writers[0].stop)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Generic, Literal, NoReturn, Protocol, TypeVar
 
 from fleet.errors import CommunicationError
-from fleet.observe.ending import note_now
+from fleet.jobfiles.ending import note_now
 from fleet.observe.metrics import events
 from fleet.observe.stall.board import Board
 from fleet.observe.stall.leaving import exit_within, flush
@@ -39,16 +39,16 @@ class Noticed(Protocol):
         """Who noticed it."""
 
 
-class Placed(Protocol):
+class LocatedState(Protocol):
     """Where a worker is."""
 
     @property
     def worker(self) -> int:
-        """Its index."""
+        """The index of the worker."""
 
 
 Stall = TypeVar("Stall", bound=Noticed)
-State = TypeVar("State", bound=Placed)
+State = TypeVar("State", bound=LocatedState)
 
 
 class Watch(threading.Thread, ABC, Generic[Stall, State]):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
-from fleet.observe.waiting import workers_text
+from fleet.observe.waits.waiting import workers_text
 
 EXIT_CODE = 124
 """How a worker ends after a stall: the code that `timeout` has for a command that took too long."""
@@ -16,24 +16,24 @@ SILENCE = "its process is stopped or stuck outside Python, or its machine is gon
 MAX_STACKS = 3
 
 
-class Found(Protocol):
+class LocatedWorker(Protocol):
     """Where one worker is."""
 
     @property
     def worker(self) -> int:
-        """Its index."""
+        """The index of the worker."""
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """The id of its process."""
 
     @property
     def host(self) -> str:
-        """Its machine."""
+        """The machine that it runs on."""
 
     @property
     def stack(self) -> tuple[str, ...]:
-        """Of its main thread, or the one that waits; innermost line last."""
+        """The stack of its main thread, or of the one that waits; innermost line last."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def silent_text(worker: int, addresses: Mapping[int, str]) -> str:
 
 
 def left_text(worker: int) -> str:
-    """Of one that has left the job."""
+    """`worker 1 did not come: its script has ended or ...`, for one that has left the job."""
     return f"worker {worker} did not come: its script has ended or has called fleet.shutdown()"
 
 
@@ -79,9 +79,9 @@ def ending_text(what: str, timeout_s: float) -> str:
     )
 
 
-def stack_lines(states: Iterable[Found]) -> list[str]:
+def stack_lines(states: Iterable[LocatedWorker]) -> list[str]:
     """Each stack once, with those who share it."""
-    shared: dict[tuple[str, ...], list[Found]] = {}
+    shared: dict[tuple[str, ...], list[LocatedWorker]] = {}
     for state in states:
         shared.setdefault(state.stack, []).append(state)
     lines = []
@@ -93,6 +93,6 @@ def stack_lines(states: Iterable[Found]) -> list[str]:
     return lines
 
 
-def _owners(owners: Sequence[Found]) -> str:
+def _owners(owners: Sequence[LocatedWorker]) -> str:
     first = owners[0]
     return f"stack of {workers_text([one.worker for one in owners])} (pid {first.pid} on {first.host}):"

@@ -1,1 +1,4 @@
-"""Traces: what every process of a job did in some steps, as spans on one clock (`fleetrun --trace`)."""
+"""Spans of one process while it runs: what it does in the steps that `fleetrun --trace` asks for.
+
+Ask `tracer` to record, `part` to time a part of a step, `window` for which steps; `observe.traces` makes files of it.
+"""

@@ -20,7 +20,7 @@ def begin(name: str) -> Mark | None:
 
 
 def end(mark: Mark | None) -> None:
-    """Its end, on the same thread."""
+    """End what `begin` has begun, on the same thread."""
     if mark is not None:
         mark.__exit__(None, None, None)
 

@@ -16,14 +16,14 @@ from typing import Any
 from fleet.observe.tracing.window import Window
 
 MOST_EVENTS = 1_000_000
-"""Of one process; what comes after is counted and left out."""
+"""How many spans of one process are kept; what comes after is counted and left out."""
 
 Event = list[Any]
 """A line of the file, by its first word: see `trace_files`."""
 
 
 class Tracer:
-    """Of one process. Spans may come from any thread."""
+    """Keeps the spans of one process, which may come from any thread."""
 
     def __init__(self) -> None:
         self.is_armed = False
@@ -32,7 +32,7 @@ class Tracer:
         """Whether the steps that are wanted are being made now, by this worker."""
         self.window: Window | None = None
         self.step = 0
-        """Of this worker, the one that is being made."""
+        """The step that this worker is making."""
         self.num_lost = 0
         self.is_over = False
         """Whether the last step is behind this worker."""
@@ -79,7 +79,7 @@ class Tracer:
         self._events.append(event)
 
     def thread(self) -> int:
-        """Of the caller, as Linux numbers it; its name is noted."""
+        """The caller's thread, as Linux numbers it; its name is noted."""
         number = threading.get_native_id()
         if number not in self._threads:
             self._threads[number] = threading.current_thread().name
@@ -92,4 +92,4 @@ class Tracer:
 
 
 tracer = Tracer()
-"""That of this process."""
+"""The tracer of this process."""

@@ -20,7 +20,7 @@ import numpy as np
 from fleet import _native
 from fleet.checkpoint import BlockData
 from fleet.errors import CommunicationError, FleetError, UsageError
-from fleet.observe.layouts import own_layout, own_layouts
+from fleet.jobfiles.layouts import own_layout, own_layouts
 from fleet.ps.durable import storage
 from fleet.ps.durable.durability import SNAPSHOT_BYTES
 from fleet.ps.durable.recovery import adopt, exported, rows_part

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.errors import CheckpointError, CommunicationError, UsageError
-from fleet.observe.waiting import workers_text
+from fleet.observe.waits.waiting import workers_text
 from fleet.ps.durable import storage
 from fleet.ps.durable.saves import IDLE_S, Moment, Moved, Saves, Write, copied
 from fleet.ps.job.patience import longest_wait_s

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from fleet import _native
 from fleet.errors import CommunicationError, FleetError, UsageError
-from fleet.observe.layouts import Layouts, own_layout, own_layouts
-from fleet.observe.waiting import workers_text
+from fleet.jobfiles.layouts import Layouts, own_layout, own_layouts
+from fleet.observe.waits.waiting import workers_text
 from fleet.ps.durable.durability import portions
 from fleet.ps.durable.recovery import dense_part, rows_part, state_part
 from fleet.ps.held.noted import NotedKeys, among, only

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fleet.errors import FleetError, MovedError
-from fleet.observe.waiting import workers_text
+from fleet.observe.waits.waiting import workers_text
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.proto import ps_pb2
 from fleet.ps.steps.core import EVERYBODY

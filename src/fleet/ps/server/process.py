@@ -20,8 +20,9 @@ import click
 
 from fleet import env, roles
 from fleet.errors import FleetError, UsageError
+from fleet.jobfiles import chaos_notes
+from fleet.jobfiles.serving import note_serving
 from fleet.net import Endpoint, is_loopback
-from fleet.observe import chaos_notes
 from fleet.observe.logs import show_logs
 from fleet.ps.server.figures import tell_last, watch
 from fleet.ps.server.roots import set_roots
@@ -104,6 +105,7 @@ def serve(
             gc.freeze()
         try:
             print(f"Server listening on {server.address}", flush=True)
+            note_serving(server.address)
             chaos_notes.note("serving")
             while not told and not closed.is_set() and (stays or not finished.is_set()):
                 time.sleep(_LOOK_S) if stays else finished.wait(_LOOK_S)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet import env
 from fleet.errors import CommunicationError, NotReadyError, UsageError
-from fleet.observe.layouts import own_layouts
+from fleet.jobfiles.layouts import own_layouts
 from fleet.observe.metrics import events
 from fleet.ps.durable import storage
 from fleet.ps.durable.arriving import Arriving

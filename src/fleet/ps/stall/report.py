@@ -13,7 +13,7 @@ from fleet.observe.stall.words import (
     silent_text,
     stack_lines,
 )
-from fleet.observe.waiting import workers_text
+from fleet.observe.waits.waiting import workers_text
 from fleet.ps.stall.state import Stall, State
 
 MAX_LINES = 16

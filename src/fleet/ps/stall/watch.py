@@ -1,7 +1,7 @@
 """The watch of one worker of a job with servers: sees that it waits too long; `fleet.observe.stall` does the rest.
 
-What a worker waits for it knows itself: its long waits are told (`fleet.observe.waiting`) with the workers that are
-missing, as server 0 knows them, or with the server that owes an answer. The watches talk through notes on server 0.
+What a worker waits for it knows itself: its long waits are told (`fleet.observe.waits.waiting`) with the workers that
+are missing, as server 0 knows them, or with the server that owes an answer. The watches talk through notes on server 0.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, FleetError
-from fleet.observe.ending import has_failed
+from fleet.jobfiles.ending import has_failed
 from fleet.observe.metrics.steps import steps
 from fleet.observe.stall.watch import Kind, Watch
 from fleet.observe.stall.whereabouts import whereabouts
 from fleet.observe.stall.words import SILENCE, StallOutcome
-from fleet.observe.waiting import LongWait, present_waits
+from fleet.observe.waits.waiting import LongWait, present_waits
 from fleet.ps.proto import ps_pb2
 from fleet.ps.stall.ran import RanTime
 from fleet.ps.stall.remote_board import RemoteBoard, asked

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleet.observe.ending import unstopped_text
-from fleet.observe.waiting import Awaited, workers_text
+from fleet.jobfiles.joining import unstopped_text
+from fleet.observe.waits.waiting import Awaited, workers_text
 from fleet.ps.job.patience import longest_wait_s
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import CheckpointError, FleetError, MovedError
-from fleet.observe.waiting import Awaited, LongWait, workers_text
+from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import Call
 from fleet.ps.wire.taken import TakenPushes

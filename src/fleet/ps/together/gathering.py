@@ -10,7 +10,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet.errors import CommunicationError, DeadlineError
-from fleet.observe.waiting import Awaited, LongWait, workers_text
+from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.worker.calling.client import GRACE_S

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet import env
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotReadyError, UsageError
-from fleet.observe.layouts import Layouts, own_layouts
+from fleet.jobfiles.layouts import Layouts, own_layouts
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import Call

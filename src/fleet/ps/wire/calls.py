@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, DeadlineError, FleetError, MovedError
 from fleet.observe.tracing.tracer import tracer
-from fleet.observe.waiting import Awaited, LongWait
+from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.job.patience import rpc_timeout_name
 from fleet.ps.wire.traced import WireSpan, is_marked
 

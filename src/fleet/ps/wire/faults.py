@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from fleet import env
-from fleet.observe.chaos_notes import note, own_notes
-from fleet.observe.chaos_spec import Chaos, DiskFull, TornWrite
+from fleet.jobfiles.chaos_notes import note, own_notes
+from fleet.jobfiles.chaos_spec import Chaos, DiskFull, TornWrite
 from fleet.ps.wire.faulty_transport import FaultyTransport
 from fleet.ps.wire.transport import Transport
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.errors import CommunicationError
-from fleet.observe.chaos_notes import note, note_ack
-from fleet.observe.chaos_spec import CallFault
+from fleet.jobfiles.chaos_notes import note, note_ack
+from fleet.jobfiles.chaos_spec import CallFault
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.transport import Answer, Transport
 

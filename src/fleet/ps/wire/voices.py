@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import FleetError
-from fleet.observe.waiting import Awaited
+from fleet.observe.waits.waiting import Awaited
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import Voice
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from fleet import env
 from fleet.errors import RoleError, UsageError
+from fleet.jobfiles.layouts import own_layout, own_layouts, server_folder
 from fleet.net import Endpoint
-from fleet.observe.layouts import own_layout, own_layouts, server_folder
 from fleet.ps.job.native_threads import use_native_threads
 from fleet.ps.wire.transport import LocalTransport, Transport
 from fleet.ps.worker.life.progress import Progress
@@ -77,7 +77,7 @@ class Servers:
     def __init__(self, who: Identity) -> None:
         self.who = who
         self.layout = own_layout()
-        """Which servers these are: their number may change, see fleet.observe.layouts."""
+        """Which servers these are: their number may change, see fleet.jobfiles.layouts."""
         self.refresh()
         self.model_dir: str | None = None
         """The checkpoint that a server of this process begins with."""

@@ -1,7 +1,7 @@
 """A worker whose script ends without `fleet.stop_worker()`: what it owes is sent, and nobody waits for it in vain.
 
-fleetrun knows of such a worker by a note that stands from its joining to its leaving (`fleet.observe.ending`), so also
-of one that ends without running anything any more, as `os._exit` does.
+fleetrun knows of such a worker by a note that stands from its joining to its leaving (`fleet.jobfiles.joining`), so
+also of one that ends without running anything any more, as `os._exit` does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from fleet.observe.ending import has_failed, note_joined, note_stopped, unstopped_text, watch_exit
+from fleet.jobfiles.ending import has_failed, watch_exit
+from fleet.jobfiles.joining import note_joined, note_stopped, unstopped_text
 from fleet.ps.wire.transport import LocalTransport
 from fleet.runtime.modules import stalls
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fleet.observe.waiting import waiting_in
+from fleet.observe.waits.waiting import waiting_in
 from fleet.ps.job.patience import step_timeout_s
 from fleet.ps.together.gathering import Gathering
 

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from fleet.checkpoint import Best, StepFolders
 from fleet.collective.model import DistributedModel
 from fleet.errors import CheckpointError, FleetError, UsageError, UsageTypeError
-from fleet.observe.ending import note_the_end
+from fleet.jobfiles.ending import note_the_end
 from fleet.observe.tracing.part import part
 from fleet.runtime.training.objects import RunObjects, Stateful, together
 from fleet.runtime.training.reading import CheckpointSource

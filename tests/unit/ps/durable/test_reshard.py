@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fleet.errors import MovedError, UsageError
-from fleet.observe.layouts import Layouts
+from fleet.jobfiles.layouts import Layouts
 from fleet.ps.durable import moving
 from fleet.ps.job import entries, initializers, rules
 from fleet.ps.job.placement import place

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from fleet import _native, env
 from fleet.errors import VariableError
-from fleet.launch.job_token import own_token
-from fleet.launch.options import Options
-from fleet.launch.plan import make_plan
-from fleet.launch.team import Team
+from fleet.launch.arguments.options import Options
+from fleet.launch.planning.layout import JobLayout
+from fleet.launch.planning.machine import Machine
+from fleet.launch.planning.make import make_plan
+from fleet.net import Endpoint
 from fleet.ps.job import native_threads
 from fleet.ps.job.native_threads import use_native_threads
 
@@ -57,16 +55,10 @@ def test_no_threads_at_all_are_refused() -> None:
 @pytest.mark.parametrize(
     ("num_cores", "given", "expected"), [(16, None, "4"), (2, None, "1"), (80, None, "8"), (16, "2", None)]
 )
-def test_fleetrun_divides_the_cores_unless_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_cores: int, given: str | None, expected: str | None
-) -> None:
-    if given is not None:
-        monkeypatch.setenv("FLEET_NATIVE_THREADS", given)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(num_cores)))
-    script = tmp_path / "train.py"
-    script.touch()
-    options = Options(str(script), server_num=2, worker_num=2, log_dir=str(tmp_path))
-    with ExitStack() as holds:
-        plan = make_plan(options, Team(own_token(), 0), holds)
+def test_fleetrun_divides_the_cores_unless_told(num_cores: int, given: str | None, expected: str | None) -> None:
+    ports = tuple(Endpoint("127.0.0.1", port) for port in range(6170, 6174))
+    layout = JobLayout(ports[:2], ports[2:], (0, 1), (0, 1), None)
+    machine = Machine(num_cores, variables={} if given is None else {"FLEET_NATIVE_THREADS": given})
+    plan = make_plan(Options("train.py", server_num=2, worker_num=2), machine, layout, {})
     assert {one.variables.get("FLEET_NATIVE_THREADS") for one in plan.processes} == {expected}
     assert {one.variables.get("OMP_WAIT_POLICY") for one in plan.processes} == {"PASSIVE"}

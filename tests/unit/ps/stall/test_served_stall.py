@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fleet.errors import UsageError
-from fleet.observe.waiting import Awaited, LongWait, present_waits
+from fleet.observe.waits.waiting import Awaited, LongWait, present_waits
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.board import MAX_BYTES, MAX_KEY, MAX_TEXT, Notes
 from fleet.ps.server.service import Service

@@ -11,7 +11,7 @@ import pytest
 
 from fleet.errors import CommunicationError
 from fleet.observe.stall.words import StallOutcome
-from fleet.observe.waiting import Awaited, LongWait
+from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.server.service import Service
 from fleet.ps.stall.remote_board import RemoteBoard
 from fleet.ps.stall.report import Limits

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fleet.errors import CommunicationError
-from fleet.observe.chaos_notes import Notes
-from fleet.observe.chaos_spec import CallFault, DiskFull, TornWrite, When
+from fleet.jobfiles.chaos_notes import ChaosNotes
+from fleet.jobfiles.chaos_spec import CallFault, DiskFull, TornWrite, When
+from fleet.jobfiles.process_files import ProcessFiles
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire import calls, faults
 from fleet.ps.wire.calls import Call
@@ -46,10 +47,10 @@ class Counting:
 
 
 @pytest.fixture
-def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Notes:
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ChaosNotes:
     monkeypatch.setenv("FLEET_CHAOS", "kill server every 5s")
     monkeypatch.setenv("FLEET_NOTE_FILE", str(tmp_path / "workerlog.0.note"))
-    return Notes.beside(tmp_path / "workerlog.0.note")
+    return ChaosNotes.of(ProcessFiles(tmp_path / "workerlog.0.note"))
 
 
 def push(sequence: int = 1) -> Any:
@@ -60,7 +61,7 @@ def faulty(service: Counting, *given: CallFault, seed: int = 1) -> FaultyTranspo
     return FaultyTransport(LocalTransport(service), 1, given, random.Random(seed))
 
 
-def test_a_call_that_is_dropped_is_worth_another_try(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_is_dropped_is_worth_another_try(notes: ChaosNotes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "FIRST_PAUSE_S", 0.0001)
     service = Counting()
     transport = faulty(service, CallFault("drop", 0.5))
@@ -77,7 +78,7 @@ def test_a_call_that_is_dropped_is_worth_another_try(notes: Notes, monkeypatch: 
     assert [(ack.server, ack.incarnation, ack.sequence) for ack in acks] == [(1, 7, one) for one in range(num_calls)]
 
 
-def test_the_same_seed_drops_the_same_calls(notes: Notes) -> None:
+def test_the_same_seed_drops_the_same_calls(notes: ChaosNotes) -> None:
     def lost(seed: int) -> list[bool]:
         transport = faulty(Counting(), CallFault("drop", 0.3), seed=seed)
         answers = [transport.call("Pull", push(), (), 1.0) for _ in range(50)]
@@ -87,7 +88,7 @@ def test_the_same_seed_drops_the_same_calls(notes: Notes) -> None:
     assert notes.read_events()
 
 
-def test_an_error_says_that_chaos_did_it(notes: Notes) -> None:
+def test_an_error_says_that_chaos_did_it(notes: ChaosNotes) -> None:
     error = faulty(Counting(), CallFault("drop", 1.0)).call("Push", push(), (), 1.0).exception()
     assert isinstance(error, CommunicationError)
     assert error.retryable
@@ -95,7 +96,7 @@ def test_an_error_says_that_chaos_did_it(notes: Notes) -> None:
     assert str(error).endswith("(by --chaos)")
 
 
-def test_a_repeated_call_comes_twice_and_is_answered_once(notes: Notes) -> None:
+def test_a_repeated_call_comes_twice_and_is_answered_once(notes: ChaosNotes) -> None:
     service = Counting()
     transport = faulty(service, CallFault("repeat", 1.0))
     transport.call("Push", push(), (), 1.0).result(5)
@@ -108,7 +109,7 @@ def test_a_repeated_call_comes_twice_and_is_answered_once(notes: Notes) -> None:
     assert [event["event"] for event in notes.read_events()] == ["repeat"]
 
 
-def test_a_delayed_call_comes_later(notes: Notes) -> None:
+def test_a_delayed_call_comes_later(notes: ChaosNotes) -> None:
     service = Counting()
     transport = faulty(service, CallFault("delay", 1.0, 0.1))
     began = time.monotonic()
@@ -120,7 +121,7 @@ def test_a_delayed_call_comes_later(notes: Notes) -> None:
     assert [event["event"] for event in notes.read_events()] == ["delay"]
 
 
-def test_closing_ends_calls_that_are_delayed(notes: Notes) -> None:
+def test_closing_ends_calls_that_are_delayed(notes: ChaosNotes) -> None:
     service = Counting()
     transport = faulty(service, CallFault("delay", 1.0, 60.0))
     answer = transport.call("Push", push(), (), 1.0)
@@ -130,7 +131,7 @@ def test_closing_ends_calls_that_are_delayed(notes: Notes) -> None:
     assert not service.reached
 
 
-def test_whoever_leaves_notes_the_pushes_of_its_server(notes: Notes) -> None:
+def test_whoever_leaves_notes_the_pushes_of_its_server(notes: ChaosNotes) -> None:
     service = Counting()
     transport = faulty(service)
     for sequence in range(3):
@@ -142,7 +143,7 @@ def test_whoever_leaves_notes_the_pushes_of_its_server(notes: Notes) -> None:
     assert (event["event"], event["server"], event["count"]) == ("pushes", 1, 3)
 
 
-def test_a_server_that_is_gone_looks_so_to_whoever_leaves(notes: Notes) -> None:
+def test_a_server_that_is_gone_looks_so_to_whoever_leaves(notes: ChaosNotes) -> None:
     class Gone(Transport):
         endpoint = "10.0.0.1:1"
 
@@ -160,7 +161,7 @@ def test_a_server_that_is_gone_looks_so_to_whoever_leaves(notes: Notes) -> None:
     assert notes.read_events() == []
 
 
-def test_a_declaration_is_noted(notes: Notes) -> None:
+def test_a_declaration_is_noted(notes: ChaosNotes) -> None:
     faulty(Counting()).call("Declare", push(), (), 1.0).result()
     assert [(event["event"], event["server"]) for event in notes.read_events()] == [("declared", 1)]
 
@@ -172,7 +173,7 @@ def test_without_chaos_transports_stay_as_they_are(monkeypatch: pytest.MonkeyPat
     assert faults.of_writes() is None
 
 
-def test_a_disk_is_full_for_a_while(notes: Notes) -> None:
+def test_a_disk_is_full_for_a_while(notes: ChaosNotes) -> None:
     full = DiskFull(10, 5)
     now = time.time()
     DiskFaults([full], now, random.Random(1))(100)
@@ -186,7 +187,7 @@ def test_a_disk_is_full_for_a_while(notes: Notes) -> None:
     assert [event["event"] for event in notes.read_events()] == ["disk-full"]
 
 
-def test_a_write_is_torn_once_also_over_several_lives(notes: Notes) -> None:
+def test_a_write_is_torn_once_also_over_several_lives(notes: ChaosNotes) -> None:
     torn = TornWrite(When(10, False))
     now = time.time()
     assert DiskFaults([torn], now, random.Random(1))(100) is None
@@ -199,7 +200,7 @@ def test_a_write_is_torn_once_also_over_several_lives(notes: Notes) -> None:
     assert (event["event"], event["written"], event["size"]) == ("torn-write", written, 100)
 
 
-def test_writes_are_torn_again_when_it_is_time_again(notes: Notes) -> None:
+def test_writes_are_torn_again_when_it_is_time_again(notes: ChaosNotes) -> None:
     torn = TornWrite(When(10, True))
     now = time.time()
     disk = DiskFaults([torn], now - 25, random.Random(1))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet import env
 from fleet.errors import CommunicationError, NotReadyError, UsageError
-from fleet.observe.kept import LEFT
+from fleet.jobfiles.kept import LEFT
 from fleet.ps.job.patience import rpc_timeout_s, step_timeout_s
 from fleet.ps.journal.files import write_all
 from fleet.ps.journal.records import JournalError, Kind, Part, encode, read_one

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import CommunicationError
-from fleet.observe.layouts import own_layouts
+from fleet.jobfiles.layouts import own_layouts
 from fleet.ps.job.spec import DenseSpec, JobSpec
 from fleet.ps.worker.asking.keys import split
 

@@ -1,0 +1,93 @@
+"""Whether a process of a durable job that has died is started again, and after what pause.
+
+A process that a signal killed had bad luck, and is started again at once. One that ended with an exit code of its own
+has more often a mistake: a worker waits a moment before its next life, and the third end in a row within `EARLY_S` of
+the start is the end of the job. So is a worker that has ended with the report of a stall (124), a server that cannot
+read its journal (exit code 2), a worker that could not join its servers for an error of usage or a state that does not
+fit, and a process that has died more than `--max_restart` times within `WINDOW_S`, or has ended with an error more
+often than that in a row, each time within `WINDOW_S` of its start.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+
+from fleet.launch.processes.child import Child
+from fleet.observe.stall.words import EXIT_CODE as STALLED
+
+WINDOW_S = 600.0
+EARLY_S = 30.0
+NUM_EARLY = 3
+UNUSABLE = 2
+"""The exit code of a server that refuses what it was given: a damaged journal, the folder of another job."""
+
+
+class RestartPolicy:
+    """Counts the deaths of a job's processes on this machine."""
+
+    def __init__(self, max_restart: int | None) -> None:
+        self._max_restart = max_restart
+        """None: nobody is started again, the job is not durable."""
+        self._deaths: defaultdict[str, list[float]] = defaultdict(list)
+        """When each process died, within the last `WINDOW_S`."""
+        self._num_early: defaultdict[str, int] = defaultdict(int)
+        """How many lives in a row ended early by an exit code."""
+        self._num_errors: defaultdict[str, int] = defaultdict(int)
+        """How many lives in a row ended by an exit code, none of them long: slow mistakes come to an end, too."""
+        self._excused: set[int] = set()
+
+    def excuse(self, pid: int) -> None:
+        """Do not count the death of this process: fleetrun itself is about to kill it."""
+        self._excused.add(pid)
+
+    def why_not(self, child: Child) -> str | None:
+        """Count a death; why the process is not started again, "" where that needs no word, None if it is."""
+        if self._max_restart is None:
+            return ""
+        if is_unfit(child):
+            return f"{child.plan.name} is not started again: it would meet the same"
+        if child.plan.role == "worker" and child.status == STALLED:
+            return ""  # the report in its log says why, and the others have ended too
+        if child.pid in self._excused:
+            self._excused.discard(child.pid)
+            return None
+        assert child.status is not None
+        assert child.exited_at is not None
+        name, now = child.plan.name, time.monotonic()
+        lived_s = child.exited_at - child.started_at
+        is_early = lived_s < EARLY_S
+        self._num_errors[name] = self._num_errors[name] + 1 if lived_s < WINDOW_S and child.status > 0 else 0
+        self._num_early[name] = self._num_early[name] + 1 if is_early and child.status > 0 else 0
+        if self._num_early[name] >= NUM_EARLY:
+            return (
+                f"{name} is not started again: {NUM_EARLY} times in a row it has ended with an error within "
+                f"{EARLY_S:.0f} s of its start"
+            )
+        deaths = self._deaths[name] = [at for at in self._deaths[name] if now - at < WINDOW_S] + [now]
+        if len(deaths) > self._max_restart:
+            times = "once" if len(deaths) == 1 else f"{len(deaths)} times"
+            return (
+                f"{name} is not started again: it has died {times} within {WINDOW_S / 60:.0f} minutes "
+                f"(--max_restart {self._max_restart})"
+            )
+        if self._num_errors[name] > self._max_restart:
+            return (
+                f"{name} is not started again: {self._num_errors[name]} times in a row it has ended with an error "
+                f"within {WINDOW_S / 60:.0f} minutes of its start (--max_restart {self._max_restart})"
+            )
+        return None
+
+    def pause_s(self, child: Child) -> float:
+        """How long its place stays empty: a worker with a mistake waits 1 s, then 2 s; everybody else nothing."""
+        assert child.status is not None
+        if child.plan.role == "server" or child.status < 0:
+            return 0.0
+        return 2.0 ** max(0, self._num_early[child.plan.name] - 1)
+
+
+def is_unfit(child: Child) -> bool:
+    """Whether it has refused what it was given, or was refused: its next life would be as well."""
+    if child.plan.role == "server":
+        return child.status == UNUSABLE
+    return (child.status or 0) > 0 and child.was_refused

@@ -1,0 +1,94 @@
+"""Mistakes that can be seen without touching anything: contradictions, a missing script, an unusable folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fleet.errors import NotSupportedError, UsageError
+from fleet.jobfiles.chaos_spec import Strike
+from fleet.launch.arguments.folders import check_folder
+from fleet.launch.arguments.options import Options
+from fleet.launch.planning.durable_job import refuse_durable
+from fleet.launch.planning.script import refuse_script
+from fleet.launch.planning.server_needs import refuse_counts
+from fleet.launch.tls.certificates import refuse_tls
+
+
+def refuse_mistakes(options: Options) -> None:
+    """Raise for the first mistake of the arguments."""
+    refuse_counts(options)
+    _refuse_contradictions(options)
+    refuse_tls(options)
+    refuse_durable(options)
+    refuse_script(options)
+    check_folder(Path(options.log_dir))
+
+
+def _refuse_contradictions(options: Options) -> None:
+    """Options that are fine alone but not together; none is accepted and then ignored."""
+    is_listed = options.servers is not None or options.workers is not None
+    if options.is_server_job and (options.ips or options.nproc_per_node or options.gpus):
+        clash = "--ips" if options.ips else "--nproc_per_node" if options.nproc_per_node else "--gpus"
+        raise UsageError(f"{clash} belongs to a collective job; with servers use --worker_num or --workers instead")
+    if options.server_device is not None and not options.is_server_job:
+        raise UsageError(
+            f"--server_device {options.server_device}: a collective job has no servers; leave it out, "
+            "or add --server_num and --worker_num"
+        )
+    if options.master is not None and (options.ips is not None or is_listed):
+        other = "--ips" if options.ips is not None else "--servers and --workers"
+        raise UsageError(f"--master and {other} both say where the machines are; give one of them")
+    if options.nnodes.is_range:
+        _refuse_range(options)
+    if options.master is not None and options.nnodes.most == 1:
+        raise UsageError("--master needs --nnodes: the number of machines that will meet there, 2 or more")
+    if options.master is not None and options.start_port is not None:
+        raise UsageError(
+            "--start_port has no meaning with --master: ports come from the operating system; leave it out"
+        )
+    if options.nnodes.most > 1 and options.master is None and options.ips is None and not is_listed:
+        raise UsageError(f"--nnodes {options.nnodes} needs --master HOST:PORT, where the machines meet, or --ips")
+    if options.ips is not None and options.nnodes.most not in (1, len(options.ips)):
+        raise UsageError(f"--nnodes {options.nnodes}: --ips names {len(options.ips)} machines; leave --nnodes out")
+    if options.rank is not None and options.master is None and options.ips is None:
+        raise UsageError(f"--rank {options.rank} goes with --master or --ips; leave it out")
+    if options.dry_run and options.master is not None:
+        raise UsageError("--dry-run cannot show a job that meets at --master: other machines' ports are not known yet")
+    if options.banner and options.quiet:
+        raise UsageError("--banner shows more and --quiet less than usual; give one of them")
+    _refuse_chaos(options)
+    if options.selfcheck and options.script:
+        raise UsageError(f"--selfcheck takes the place of a script; leave out {options.script}")
+
+
+def _refuse_chaos(options: Options) -> None:
+    """Faults that could strike nobody."""
+    if options.chaos is None:
+        if options.seed is not None:
+            raise UsageError(
+                f"--seed {options.seed} goes with --chaos; leave it out, or write it after the script to pass it on"
+            )
+        return
+    needs_servers = [
+        clause for clause in options.chaos.clauses if not isinstance(clause, Strike) or "server" in clause.roles
+    ]
+    if needs_servers and not options.is_server_job:
+        raise UsageError(f"--chaos: {needs_servers[0]}: a collective job has no servers; kill and stop workers only")
+    if options.chaos.disk_faults and options.durable is None:
+        raise UsageError(f"--chaos: {options.chaos.disk_faults[0]}: there is no journal to harm without --durable DIR")
+
+
+def _refuse_range(options: Options) -> None:
+    """Where the number of machines cannot change."""
+    if options.is_server_job:
+        raise NotSupportedError(
+            f"--nnodes {options.nnodes}: a changing number of machines is not supported with parameter servers; "
+            "give one number"
+        )
+    if options.ips is not None:
+        raise UsageError(
+            f"--nnodes {options.nnodes}: --ips names the machines, so their number cannot change; "
+            "use --master HOST:PORT instead of --ips"
+        )
+    if options.master is None:
+        raise UsageError(f"--nnodes {options.nnodes} needs --master HOST:PORT, where machines come and go")

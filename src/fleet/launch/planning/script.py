@@ -1,0 +1,44 @@
+"""The command that every process of a job runs, and whether there is such a script."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import os
+import sys
+from pathlib import Path
+
+from fleet.errors import UsageError
+from fleet.launch.arguments.options import Options
+from fleet.launch.planning.shadow import refuse_shadows
+
+SELFCHECK_MODULE = "fleet.selfcheck"
+
+
+def command(options: Options) -> tuple[str, ...]:
+    """What to run, whether it is there or not."""
+    if options.selfcheck:
+        return (sys.executable, "-m", SELFCHECK_MODULE)
+    if options.module:
+        return (sys.executable, "-m", options.script, *options.script_args)
+    is_like_an_option = options.script.startswith("-")  # of python
+    return (sys.executable, f"./{options.script}" if is_like_an_option else options.script, *options.script_args)
+
+
+def refuse_script(options: Options) -> None:
+    """UsageError if there is no script, or not where it was said to be."""
+    if options.selfcheck:
+        return
+    if not options.script:
+        raise UsageError(
+            "no training script; write it after the options, for example: fleetrun --nproc_per_node 2 train.py"
+        )
+    if options.module:
+        package = options.script.partition(".")[0]
+        if importlib.machinery.PathFinder.find_spec(package, [os.getcwd(), *sys.path]) is None:
+            raise UsageError(f"-m {options.script}: there is no module {package}; is it installed, or in this folder?")
+        return
+    path = Path(options.script)
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise UsageError(f"training script {options.script} {what}; it comes after fleetrun's own options")
+    refuse_shadows(path.parent)

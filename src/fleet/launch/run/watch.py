@@ -1,0 +1,331 @@
+"""One attempt at a job, on this machine: start, watch, stop.
+
+Everything that can happen arrives in one queue: a child's exit, a signal to the launcher, news from other machines. The
+first failure ends the attempt, unless the job is durable (`lives`); so does the last worker's success. Whatever way it
+ends, nothing is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from fleet.jobfiles.joining import unstopped_text
+from fleet.launch.durable import comebacks, finished
+from fleet.launch.durable.lives import Lives
+from fleet.launch.durable.reshards import Reshards
+from fleet.launch.durable.restart_policy import is_unfit
+from fleet.launch.meet.messages import AllDone, NodeFailed, Regroup
+from fleet.launch.meet.team import Team
+from fleet.launch.planning.durable_job import recovery_s
+from fleet.launch.planning.plan import LaunchPlan
+from fleet.launch.processes.child import Child
+from fleet.launch.processes.endings import exit_code, how_it_ended
+from fleet.launch.run import report, unserved
+from fleet.launch.run.contract import Calm, Signalled, Striker
+from fleet.launch.run.crew import STDOUT, Crew
+from fleet.launch.run.follow import LogFollower
+from fleet.launch.run.outcome import RoundOutcome, failed_elsewhere, is_any_final, is_before, stopped_by
+from fleet.launch.run.output import is_one_place, write_within
+from fleet.launch.run.waits import Forsaken, Waits
+from fleet.observe.stall.words import EXIT_CODE as STALLED
+from fleet.observe.waits.waiting import workers_text
+
+log = logging.getLogger("fleetrun")
+
+GRACE_S = 5.0
+"""How long a process may take to end after it was told to; then it is killed."""
+SETTLE_S = 2.0
+"""How long to wait for a process that has begun to end, before the others are stopped."""
+HEARSAY_S = SETTLE_S + 1.0
+"""How long to wait for another machine that failed before us to say so: it waits itself until its process is gone."""
+PATIENCE_S = 2.0
+"""How long a terminal that takes nothing is waited for when the job has failed."""
+TICK_S = 0.05
+AGAIN_S = 1.0
+"""How long to wait when the system could not start a process, before the next try."""
+LOOK_EVERY_S = 1.0
+"""How soon a wait that a process has noted is told."""
+REAP_EVERY_S = 30.0
+"""How long an orphan that we adopted may stay a zombie."""
+RESHARD_S = 0.2
+"""How soon a wish for another number of servers is seen."""
+STDERR = 2
+
+
+Event = Child | Signalled | NodeFailed | Regroup | AllDone | Forsaken
+
+
+class Attempt:
+    """Runs a plan to its end."""
+
+    def __init__(
+        self,
+        plan: LaunchPlan,
+        crew: Crew,
+        team: Team,
+        events: SimpleQueue[Any],
+        chaos: Striker | None = None,
+        reshards: Reshards | None = None,
+        show: Callable[[Attempt], None] = lambda _: None,
+    ) -> None:
+        """`crew` tells `events` who has ended, and so does `team` what happens elsewhere."""
+        self._plan = plan
+        self._crew = crew
+        self._team = team
+        self._events = events
+        self.lives = Lives(plan.max_lives)
+        self._chaos: Striker = chaos or Calm()
+        self._reshards = reshards
+        self._show = show
+        """Called once all processes have started."""
+        self._was_signalled = False
+        self._waits = Waits(crew.children, plan.followed)
+        self._reap_at = time.monotonic() + REAP_EVERY_S
+        self._all_done_at: float | None = None
+
+    def signalled(self, number: int) -> None:
+        """The launcher was told to stop; may be called by a signal handler."""
+        self._was_signalled = True
+        self._events.put(Signalled(number))
+
+    def run(self) -> RoundOutcome:
+        """Start everything, wait for the end, leave nothing."""
+        followed = self._plan.followed
+        try:
+            self._crew.start()
+            shown_from = next(child.log_from for child in self._crew.children if child.plan is followed)
+            self._chaos.start(self.children, self.lives.excuse)
+            self._show(self)
+            follower = LogFollower(followed.log_path, STDOUT, shown_from, lambda: self._was_signalled)
+            outcome = self._watch()
+        finally:
+            self._clean_up()
+        self._finish_following(follower, outcome)
+        if restarts := comebacks.summary(self.lives.returns):
+            log.warning(restarts)
+        return outcome
+
+    def children(self) -> list[Child]:
+        """The processes of this machine now; may be asked by any thread."""
+        return list(self._crew.children)
+
+    def _start_again(self, old: Child) -> None:
+        """Start a process anew in the place of one that has died, while everything else goes on."""
+        if self._was_signalled:
+            return
+        try:
+            new = self._crew.start_again(old)
+        except OSError as error:
+            log.warning("cannot start %s again, trying on: %s", old.plan.name, error.strerror or error)
+            self.lives.put_off(old, AGAIN_S)
+            return
+        this = self.lives.began(old, new)
+        see = "" if (old.status or 0) < 0 else f" (see {old.plan.log_path})"
+        log.warning("%s %s%s; started again in its place (life %d)", this.name, this.how, see, this.life)
+
+    def _watch(self) -> RoundOutcome:
+        if not self._crew.workers:
+            self._team.done()
+        while not self._is_over():
+            match event := self._next_event():
+                case None:
+                    pass
+                case Signalled(number):
+                    return self._obey(number)
+                case NodeFailed():
+                    return self._fail(event)
+                case Regroup():
+                    return self._regroup(event)
+                case AllDone():
+                    self._all_done_at = time.monotonic()
+                    if away := self.lives.away:
+                        log.info("the workers have finished; waiting for %s to be back", ", ".join(away))
+                case Forsaken(text):
+                    return self._end_in_vain(text)
+                case Child() if self._reshards is not None and self._reshards.is_past(event):
+                    self._crew.release(event)
+                    self._reshards.ended(event, self._crew.children)
+                case Child(status=0) if event.plan.role == "server" and not finished.is_stopped_early(event):
+                    pass  # every worker has left it; if not, a worker will fail, and the report says this too
+                case Child(status=0) if event.plan.role == "worker":
+                    if all(worker.status == 0 for worker in self._crew.workers):
+                        self._team.done()
+                        if self._plan.layout.num_nodes > 1:
+                            log.info("the workers of this machine have finished; waiting for the other machines")
+                case Child() if self.lives.died(event):
+                    self._crew.release(event)
+                    self._crew.sweep_after(event)
+                case Child():
+                    return self._fail()
+        return self._finish()
+
+    def _is_over(self) -> bool:
+        """Whether all workers of the job have finished, and every process that died is back.
+
+        Servers of a durable job remove their files when they are told to stop, and one that is dead cannot.
+        """
+        if self._all_done_at is None:
+            return False
+        return not self.lives.away or time.monotonic() > self._all_done_at + recovery_s()
+
+    def _next_event(self) -> Event | None:
+        """What happened next, or None if nothing did for a while."""
+        for child in self.lives.take_due():
+            self._start_again(child)
+        if self._reshards is not None:
+            self._change_servers(self._reshards)
+        look_s = min(LOOK_EVERY_S if self._all_done_at is None else TICK_S, self.lives.look())
+        if self._reshards is not None:
+            look_s = min(look_s, RESHARD_S)
+        try:
+            event: Event = self._events.get(timeout=look_s)
+            return event
+        except Empty:
+            if time.monotonic() > self._reap_at:
+                self._crew.reap_orphans()
+                self._reap_at = time.monotonic() + REAP_EVERY_S
+        lines, in_vain = self._waits.look()
+        for line in lines:
+            log.warning("%s", line)
+        return in_vain
+
+    def _change_servers(self, reshards: Reshards) -> None:
+        """Start the servers of a layout that the job asks for; stop those of one that has had its time."""
+        if made := reshards.asked():
+            try:
+                self._crew.add(made)
+            except OSError as error:
+                reshards.failed(f"fleetrun cannot start servers: {error.strerror or error}")
+            else:
+                reshards.begun(made)
+        reshards.stop_past(self._crew.children, self.lives.forget)
+
+    def _obey(self, number: int) -> RoundOutcome:
+        name = signal.Signals(number).name
+        running = self._crew.running
+        for child in running:  # before a word: the terminal may take its time
+            child.signal(number)
+        log.warning("%s: stopping %d processes", name, len(running))
+        self._team.failed(stopped_by(number, self._plan.layout.host))
+        self._stop(number)
+        return RoundOutcome(128 + number)
+
+    def _regroup(self, event: Regroup) -> RoundOutcome:
+        log.warning("%s: stopping %d processes, to start again with it", event.why, len(self._crew.running))
+        self._stop(signal.SIGTERM)
+        return RoundOutcome(0, is_final=False)
+
+    def _finish(self) -> RoundOutcome:
+        self._chaos.stop()
+        if not self.lives.is_durable and any(child.has_failed for child in self._crew.children):
+            return self._fail()
+        if complaint := unserved.complaint(self._crew.children):
+            log.warning(complaint)
+        for complaint in self._unstopped():
+            log.warning(complaint)
+        finished.mark(self._crew.children, is_whole=self._plan.layout.num_nodes == 1)
+        if servers := self._crew.running:
+            self._stop(signal.SIGTERM)
+            for server in servers:
+                if server.status not in (0, -signal.SIGTERM, -signal.SIGKILL):
+                    how = how_it_ended(server.status or 0)
+                    log.warning("%s was told to stop: %s; see %s", server.plan.name, how, server.plan.log_path)
+        finished.clear(self._crew.children)
+        return RoundOutcome(0)
+
+    def _unstopped(self) -> list[str]:
+        """One line about the workers that ended in order, but without `fleet.stop_worker()`, if there are any."""
+        found = [child.plan.index for child in self._crew.children if child.status == 0 and child.is_unstopped]
+        return [unstopped_text(workers_text(found))] if found else []
+
+    def _end_in_vain(self, text: str) -> RoundOutcome:
+        self._team.failed(NodeFailed(f"{text} ({self._plan.layout.host})", 1, time.time(), is_final=True))
+        self._stop(signal.SIGTERM)
+        return RoundOutcome(1, (text,))
+
+    def _fail(self, *elsewhere: NodeFailed) -> RoundOutcome:
+        """End the attempt over a failure here or on other machines; whichever began first is the cause."""
+        self._chaos.stop()
+        heard: list[NodeFailed | Regroup] = list(elsewhere)
+        # A child that has begun to end but is not gone may be the cause of what we saw; its exit comes in moments.
+        self._drain(lambda: not any(child.is_leaving for child in self._crew.children), SETTLE_S, heard)
+        failed = [child for child in self._crew.children if child.has_failed]
+        if self.lives.is_durable:  # the others would have been started again
+            failed = [child for child in self._crew.children if child in self.lives.given_up or child.status == STALLED]
+        if not failed:
+            self._stop(signal.SIGTERM)
+            return failed_elsewhere(heard)
+        cause, began_at = report.find_cause(failed)
+        assert cause.status is not None
+        what = f"{report.one_line(cause)} on {self._plan.layout.host} (pid {cause.pid})"
+        code = exit_code(cause.status) or 1
+        self._team.failed(NodeFailed(what, code, began_at))
+        if self._plan.layout.num_nodes > 1:
+            self._drain(lambda: any(is_before(one, began_at) for one in heard), HEARSAY_S, heard)
+        self._stop(signal.SIGTERM)
+        followed = self._plan.followed if is_one_place(STDOUT, STDERR) else None
+        others = [child for child in self._crew.children if child in failed or not child.has_failed]
+        text = report.failure_report(cause, others, shown=followed)
+        if any(is_before(one, began_at) for one in heard):
+            return failed_elsewhere(heard, f"after it, on this machine: {text}")
+        aborted = (
+            report.abort_line(self._crew.children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
+        )
+        complaints = tuple(filter(None, (text, self.lives.given_up.get(cause), aborted, *self._unstopped())))
+        return RoundOutcome(code, complaints, is_any_final(heard), is_unfit(cause))
+
+    def _stop(self, number: int) -> None:
+        """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""
+        self._chaos.stop()
+        started = time.monotonic()
+        for child in self._crew.running:
+            if not child.was_told_to_stop:
+                child.signal(number)
+        self._drain(lambda: not self._crew.running, GRACE_S, until_signal=True)
+        for child in self._crew.running:
+            waited_s = time.monotonic() - started
+            log.warning("%s (pid %d) did not end within %.1f s; killed", child.plan.name, child.pid, waited_s)
+            child.signal(signal.SIGKILL)
+        self._drain(lambda: not self._crew.running, GRACE_S)
+
+    def _drain(
+        self,
+        is_enough: Callable[[], bool],
+        timeout_s: float,
+        heard: list[NodeFailed | Regroup] | None = None,
+        until_signal: bool = False,
+    ) -> None:
+        """Let events pass until `is_enough`, the time is up, or (if asked) the launcher is signalled again.
+
+        What comes from other machines is kept in `heard`.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not is_enough() and time.monotonic() < deadline:
+            try:
+                event = self._events.get(timeout=TICK_S)
+            except Empty:
+                continue
+            if isinstance(event, NodeFailed | Regroup) and heard is not None:
+                heard.append(event)
+            if isinstance(event, Signalled) and until_signal:
+                return
+
+    def _clean_up(self) -> None:
+        with ExitStack() as steps:
+            steps.callback(self._crew.clean_up)
+            steps.callback(self._chaos.stop)  # the first to be called
+
+    def _finish_following(self, follower: LogFollower, outcome: RoundOutcome) -> None:
+        patience_s = None if outcome.code == 0 and outcome.is_final else PATIENCE_S
+        is_shown = follower.finish(patience_s, lambda: self._was_signalled)
+        if os.isatty(STDOUT):  # a progress bar that was killed leaves no cursor, and a line without an end
+            write_within(STDOUT, b"\x1b[?25h" + (b"\n" if follower.is_mid_line else b""), patience_s=0.5)
+        if not is_shown:
+            log.warning("nobody reads this output; all of it is in %s", self._plan.followed.log_path)

@@ -25,7 +25,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import fleet
-from fleet.ps.worker.asking import meters
+from fleet.ps.worker.parts import meters
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from ctr_fleet import CTR, PARTS, WIDTH, difference, job_cpu_s, strategy_of

@@ -24,7 +24,7 @@ from torch.nn import functional as F  # noqa: N812
 
 import fleet
 from fleet.metrics import AUC
-from fleet.ps.worker.asking import meters
+from fleet.ps.worker.parts import meters
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from examples.ctr.data import DENSE, SLOTS, Batch, batches

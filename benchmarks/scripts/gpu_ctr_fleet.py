@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import fleet
-from fleet.ps.worker.asking import meters
+from fleet.ps.worker.parts import meters
 
 PARTS = ("next", "forward", "backward", "step")
 CHUNK = 500_000

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fleet.api import Fleet
-from fleet.ps.worker.asking import meters
+from fleet.ps.worker.parts import meters
 from fleet.ps.worker.sending.dense_ahead import DenseAhead
 from fleet.roles import Role, UserDefinedRoleMaker
 from support.jobs import fleetrun

@@ -105,7 +105,7 @@ def _complain(message: str, code: int = 2) -> int:
 
 def _launch(options: Options) -> int:
     # Imported here so that --help and mistakes in single arguments answer at once.
-    from fleet.launch import banner
+    from fleet.launch.planning import banner
     from fleet.launch.planning.mistakes import refuse_mistakes
     from fleet.launch.processes.guard import Guard, new_job_id
 
@@ -126,9 +126,9 @@ def _launch(options: Options) -> int:
 
 
 def _show_plan(options: Options) -> int:
-    from fleet.launch import banner
     from fleet.launch.meet.job_token import own_token
     from fleet.launch.meet.team import Team
+    from fleet.launch.planning import banner
     from fleet.launch.rounds.job import announce
     from fleet.launch.rounds.prepare import prepare
 

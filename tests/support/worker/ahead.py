@@ -15,7 +15,7 @@ from torch import nn
 import fleet
 from fleet.net import Endpoint
 from fleet.ps.server.service import Service
-from fleet.ps.worker.asking import meters
+from fleet.ps.worker.parts import meters
 from fleet.ps.worker.sending import dense_ahead
 from support.parity.training import Trainer, batch, dense_of, in_threads, joined, rows_of, strategy
 from support.plane import plane

@@ -34,7 +34,7 @@ def train(num_steps: int, out: Path) -> None:
     import torch  # not in servers, which start in a tenth of the time without it
     from torch import nn
 
-    from fleet.ps.worker.asking import meters
+    from fleet.ps.worker.parts import meters
 
     index = fleet.worker_index()
     torch.set_num_threads(1)

@@ -12,7 +12,7 @@ import pytest
 
 from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
-from fleet.launch.banner import argument_block, variable_table
+from fleet.launch.planning.banner import argument_block, variable_table
 from fleet.launch.processes.endings import how_it_ended
 from fleet.launch.processes.logs import open_log, tail
 from fleet.launch.run import follow

@@ -27,7 +27,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.wire.calls import Call
 from fleet.ps.wire.transport import LocalTransport
-from fleet.ps.worker.asking.meters import measured
+from fleet.ps.worker.parts.meters import measured
 
 
 @pytest.mark.parametrize(

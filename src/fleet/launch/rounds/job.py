@@ -12,7 +12,6 @@ import sys
 import time
 from contextlib import ExitStack
 
-from fleet.launch import banner
 from fleet.launch.arguments.options import Options
 from fleet.launch.chaos import report as chaos_report
 from fleet.launch.chaos.agent import Agent, with_chaos
@@ -22,6 +21,7 @@ from fleet.launch.durable.reshards import Reshards
 from fleet.launch.meet.job_token import own_token
 from fleet.launch.meet.messages import JobOverError
 from fleet.launch.meet.team import Round, Team
+from fleet.launch.planning import banner
 from fleet.launch.planning.plan import LaunchPlan, sharing_note
 from fleet.launch.processes import guard
 from fleet.launch.processes.guard import Guard

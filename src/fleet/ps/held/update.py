@@ -64,7 +64,7 @@ class TablePull(NamedTuple):
     reads_zeros: bool
     """Whether a key without a row is zeros."""
     format: int
-    """Of the rows in the answer."""
+    """The format of the rows in the answer."""
 
 
 class AssignedRows(NamedTuple):

@@ -26,8 +26,8 @@ from fleet.ps.hot.slot_sets import FULL, TAKEN, Plan, SlotSets, kinds_of
 from fleet.ps.job.rule_table import TensorRule
 from fleet.ps.job.spec import TableSpec
 from fleet.ps.job.staging import download, host_buffer, upload, wait_for
-from fleet.ps.worker.asking import meters
 from fleet.ps.worker.asking.aside import used_here
+from fleet.ps.worker.parts import meters
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from torch import nn
 
 from fleet import _native, env
 from fleet.errors import UsageError
-from fleet.jobfiles.ending import begin_work
 from fleet.nn.graphs import record_parts
 from fleet.ps.hot.hot_tables import HotTables, refuse_hot
 from fleet.ps.job.placement import place

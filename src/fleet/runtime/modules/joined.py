@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fleet.observe.ending import begin_work
+from fleet.jobfiles.ending import begin_work
 from fleet.observe.metrics.step_count import StepCount
 from fleet.ps.together.resharding import Wishes
 from fleet.ps.worker.asking.given_rows import write_rows

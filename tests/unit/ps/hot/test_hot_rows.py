@@ -20,7 +20,7 @@ from fleet.net import Endpoint
 from fleet.planner.memory import cache_bytes
 from fleet.ps.hot.hot_tables import HotTables
 from fleet.ps.hot.slot_sets import WAYS
-from fleet.ps.worker.asking import meters
+from fleet.ps.worker.parts import meters
 from fleet.runtime.planning.look import table_facts
 from support.parity.training import Trainer, joined, strategy, trainer
 

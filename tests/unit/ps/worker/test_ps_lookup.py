@@ -14,8 +14,8 @@ import fleet
 from fleet.api import Fleet
 from fleet.errors import UsageError
 from fleet.ps.job.staging import download, host_buffer, upload, wait_for
-from fleet.ps.worker.asking import meters
 from fleet.ps.worker.asking.lookup import Request, make_lookup
+from fleet.ps.worker.parts import meters
 
 CPU = torch.device("cpu")
 

@@ -17,13 +17,13 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import Call, Voice, results
 from fleet.ps.wire.formats import number_of
 from fleet.ps.wire.voices import voice_of
-from fleet.ps.worker.asking.meters import measured
 from fleet.ps.worker.calling.joining import Joining, apart
 from fleet.ps.worker.calling.outbox import own_outbox
 from fleet.ps.worker.calling.pending import Answers, Pending, PendingPull, Sent
 from fleet.ps.worker.calling.place import Elsewhere, Place, following
 from fleet.ps.worker.calling.requests import calls_to, only_read, push_header, row_formats_of, to_each
 from fleet.ps.worker.calling.row_limits import RowLimits
+from fleet.ps.worker.parts.meters import measured
 from fleet.ps.worker.sending.encoding import Encoder
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 

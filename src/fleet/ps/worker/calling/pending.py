@@ -13,7 +13,7 @@ from fleet.errors import CommunicationError, MovedError, UsageError
 from fleet.ps.job.staging import host_buffer
 from fleet.ps.wire.calls import Call, results
 from fleet.ps.wire.formats import decoded_answer
-from fleet.ps.worker.asking.meters import measured
+from fleet.ps.worker.parts.meters import measured
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor, Tensors

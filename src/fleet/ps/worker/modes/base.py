@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from fleet.errors import CommunicationError
-from fleet.ps.worker.asking.meters import measured
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.calling.pending import PendingPull
+from fleet.ps.worker.parts.meters import measured
 from fleet.ps.worker.sending.gradients import Gradients
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fleet.ps.job.patience import rpc_timeout_s
-from fleet.ps.worker.asking.meters import measured
 from fleet.ps.worker.calling.pending import PendingPull
 from fleet.ps.worker.modes.base import PushPolicy, Setup
+from fleet.ps.worker.parts.meters import measured
 from fleet.ps.worker.sending.gradients import Gradients
 from fleet.ps.worker.sending.merge import merged
 

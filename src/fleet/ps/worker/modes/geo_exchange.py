@@ -14,8 +14,8 @@ from fleet.errors import CommunicationError
 from fleet.ps.job.patience import rpc_timeout_s
 from fleet.ps.worker.asking.keys import Route
 from fleet.ps.worker.asking.lookup import CPU, Lookup, Request
-from fleet.ps.worker.asking.meters import measured
 from fleet.ps.worker.calling.pending import PendingPull
+from fleet.ps.worker.parts.meters import measured
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fleet.observe.metrics.registry import registry
 from fleet.observe.metrics.steps import steps
 from fleet.ps.wire import traced
-from fleet.ps.worker.asking import meters
+from fleet.ps.worker.parts import meters
 from fleet.ps.worker.parts.contract import StepPart
 
 if TYPE_CHECKING:

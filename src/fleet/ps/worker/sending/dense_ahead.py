@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from fleet.ps.wire.transport import TakesAhead
-from fleet.ps.worker.asking.meters import count
 from fleet.ps.worker.parts.contract import Done, StepPart, Update
+from fleet.ps.worker.parts.meters import count
 from fleet.ps.worker.sending.worth import Worth
 
 if TYPE_CHECKING:

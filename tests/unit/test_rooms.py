@@ -1,0 +1,131 @@
+"""Every folder of `fleet` is a room: it says what happens in it, stays small, and imports other rooms one way."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "fleet"
+FILES = [file for file in sorted(SOURCE.rglob("*.py")) if not file.stem.endswith("_pb2")]
+ROOMS = [file.parent for file in FILES if file.name == "__init__.py"]
+
+MOST_MODULES, MOST_LINES, MOST_LINES_OF_A_FUNCTION = 20, 350, 80
+
+
+def named(room: Path) -> str:
+    return room.relative_to(SOURCE).as_posix()
+
+
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
+def module_of(file: Path) -> str:
+    return ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def room_of(module: str) -> str:
+    """The folder that a module lies in; a package is its own room."""
+    file = SOURCE.parent / module.replace(".", "/")
+    return module if file.is_dir() else module.rpartition(".")[0]
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=named)
+def test_a_room_says_what_happens_in_it(room: Path) -> None:
+    text = ast.get_docstring(tree_of(room / "__init__.py")) or ""
+    assert len(text) > 20, f"{named(room)}/__init__.py says nothing; a newcomer opens it first"
+    for name in re.findall(r"`([a-z_]\w*(?:\.\w+)*)`", text):
+        first, _, rest = name.partition(".")
+        if not (room / first).is_dir() and not (room / f"{first}.py").is_file():
+            continue  # a word of users, such as `fleetrun`
+        while (room / first).is_dir() and rest:
+            room, (first, _, rest) = room / first, rest.partition(".")
+        if rest:
+            assert re.search(rf"^(class|def) {rest}\b", (room / f"{first}.py").read_text(), re.MULTILINE), name
+
+
+def folders() -> Iterator[Path]:
+    for top in (SOURCE, ROOT / "tests"):
+        yield from sorted({file.parent for file in top.rglob("*.py")})
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.relative_to(ROOT).as_posix())
+def test_a_folder_is_seen_at_a_glance(folder: Path) -> None:
+    modules = [file for file in folder.glob("*.py") if file.name not in ("__init__.py", "conftest.py")]
+    assert len(modules) <= MOST_MODULES, f"{folder}: {len(modules)} modules; what are its inner rooms?"
+
+
+@pytest.mark.parametrize("file", FILES, ids=module_of)
+def test_files_and_functions_are_read_in_one_go(file: Path) -> None:
+    lines = file.read_text().count("\n")
+    assert lines <= MOST_LINES or file.stem in ("error_texts",), f"{file}: {lines} lines; which two ideas are in it?"
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            assert length <= MOST_LINES_OF_A_FUNCTION, f"{file}: {node.name} has {length} lines"
+
+
+def test_a_name_of_a_class_stands_once() -> None:
+    found = Counter(
+        node.name
+        for file in FILES
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert not [name for name, count in found.items() if count > 1]
+
+
+@pytest.mark.parametrize("file", FILES, ids=module_of)
+def test_docstrings_stand_by_themselves(file: Path) -> None:
+    for node in ast.walk(tree_of(file)):
+        text = node.value.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) else None
+        assert not isinstance(text, str) or not re.match(r"(Of|Those)\b", text), f"{file}:{node.lineno}: {text}"
+
+
+def imported(file: Path) -> set[str]:
+    """The modules of `fleet` that a file imports when it runs, inside functions too."""
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    found: set[str] = set()
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.ImportFrom) and node.module and id(node) not in for_types:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    return {module for module in found if module in MODULES and MODULES[module].name != "__init__.py"}
+
+
+MODULES = {module_of(file): file for file in FILES}
+
+
+def test_rooms_import_one_way() -> None:
+    graph: dict[str, set[str]] = {}
+    for module, file in MODULES.items():
+        if file.name == "__init__.py":
+            continue
+        # What lies at the top of a folder with inner rooms is above them, or below; each stands for itself.
+        own = module if any((file.parent / one).is_dir() for one in inner_rooms(file.parent)) else room_of(module)
+        for other in imported(file):
+            there = MODULES[other]
+            target = other if any(inner_rooms(there.parent)) else room_of(other)
+            if target != own:
+                graph.setdefault(own, set()).add(target)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"rooms import each other: {' -> '.join(error.args[1])}")
+
+
+def inner_rooms(folder: Path) -> list[str]:
+    return [one.name for one in folder.iterdir() if (one / "__init__.py").is_file()]

@@ -151,7 +151,7 @@ proto: setup  ## Make the Python messages from proto/ps.proto
 
 docs: setup  ## Rewrite the pages and stubs that are made from the code
 	$(BIN)/python -m fleet.strategy.reference > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
-	$(BIN)/python tests/support/pages/error_page.py  # src/fleet/error_texts.py, from docs/errors.md
+	$(BIN)/python tests/support/pages/error_page.py  # src/fleet/error_texts.json, from docs/errors.md
 	$(BIN)/python website/plots.py
 	$(BIN)/python website/figures.py
 	@write() { $(BIN)/python -W ignore -m $$2 > build/table.pyi && $(BIN)/ruff format -q build/table.pyi && \

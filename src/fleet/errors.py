@@ -23,14 +23,17 @@ where that stands.
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
+from pathlib import Path
 
 from fleet._version import __version__
-from fleet.error_texts import ENTRIES
 
 PAGE = "docs/errors.md"
 """The page that explains errors, in the documentation of this version."""
+_TEXTS = Path(__file__).with_name("error_texts.json")
+"""The entries of that page: the class in whose section each stands, its anchor, and the texts it is for."""
 
 
 class FleetError(Exception):
@@ -148,9 +151,13 @@ _ENOUGH = 16
 @cache
 def _patterns() -> list[tuple[re.Pattern[str], int, str, str]]:
     """For each text: its expression, how much it says, and where it stands, as class and entry."""
+    try:
+        entries = json.loads(_TEXTS.read_text(encoding="utf-8"))
+    except OSError:  # such as no file handle left: an error is told all the same
+        return []
     return [
         (_pattern(text), len(text.replace("\N{HORIZONTAL ELLIPSIS}", "")), section, anchor)
-        for section, anchor, texts in ENTRIES
+        for section, anchor, texts in entries
         for text in texts
     ]
 

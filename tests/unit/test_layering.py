@@ -17,7 +17,7 @@ COMPAT = SOURCE.parents[1] / "compat" / "src"
 
 # From the bottom up; packages of one layer do not know each other.
 LAYERS = [
-    {"_version", "error_texts"},
+    {"_version"},
     {"_native", "_lazy", "errors"},
     {"env", "net"},
     {"cores", "jobfiles"},
@@ -50,7 +50,6 @@ WITHOUT_TORCH = {
     *(
         "checkpoint",
         "errors",
-        "error_texts",
         "env",
         "net",
         "jobfiles",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from fleet.models.parts.base import Examples, Outputs
+from fleet.models.parts.base import BatchLike, Outputs
 from fleet.models.parts.features import Tabular, beside
 from fleet.models.parts.layers import CrossNetwork, mlp
 from fleet.ps.job.spec import RuleSpec
@@ -41,7 +41,7 @@ class DCN(Tabular):
         deep = [width, *hidden][-1]
         self.out = mlp(deep if stacked else width + deep, (), 1)
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         start = beside(*self.features(batch))
         crossed = self.cross(start)
         last = self.deep(crossed) if self.stacked else torch.cat([crossed, self.deep(start)], dim=1)

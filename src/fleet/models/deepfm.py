@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from fleet.models.parts.base import Examples, Outputs
+from fleet.models.parts.base import BatchLike, Outputs
 from fleet.models.parts.features import Tabular
 from fleet.models.parts.layers import NumberFields, mlp, sum_of_pairs
 from fleet.ps.job.spec import RuleSpec
@@ -32,7 +32,7 @@ class DeepFM(Tabular):
         self.numbers = NumberFields(num_dense, 1 + dim)
         self.deep = mlp((num_dense + self.features.num_fields) * dim, hidden, 1, dropout=dropout)
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         dense, rows = self.features(batch)
         both = torch.cat([self.numbers(dense), rows], dim=1)
         weights, fields = both[..., 0], both[..., 1:]

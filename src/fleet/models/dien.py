@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from fleet.models.parts.attention import TargetAttention
-from fleet.models.parts.base import Examples, Outputs, Recommender
+from fleet.models.parts.base import BatchLike, Outputs, Recommender
 from fleet.models.parts.dice import bent_mlp
 from fleet.models.parts.features import bags_of, check_widths
 from fleet.models.parts.histories import fields_of, held, matrix, one_table, to_front
@@ -72,14 +72,14 @@ class DIEN(Recommender):
         self.evolution = AUGRU(dim)
         self.layers = bent_mlp(num_dense + (num_slots + len(self.bags) + 2) * dim, hidden, activation, dropout)
 
-    def keys(self, batch: Examples) -> Any:
+    def keys(self, batch: BatchLike) -> Any:
         keys = {"ids": batch.ids, "history": matrix(batch, self.history), **bags_of(batch, self.bags)}
         if self.auxiliary:  # in evaluation they are looked up where the batch has them, and not used
             has = self.training or self.negatives in batch.slots
             keys["negatives"] = matrix(batch, self.negatives) if has else batch.ids[:0]
         return keys
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         check_widths(batch, self.num_dense, self.num_slots)
         keys = self.keys(batch)
         rows = self.rows(keys)
@@ -99,7 +99,7 @@ class DIEN(Recommender):
             beside = next_item_loss(states, history, negatives[0], mask).unsqueeze(1)
         return torch.cat([logits, beside], dim=1)
 
-    def loss(self, outputs: Outputs, batch: Examples) -> torch.Tensor:
+    def loss(self, outputs: Outputs, batch: BatchLike) -> torch.Tensor:
         beside = outputs[:, 1] if batch.weight is None else outputs[:, 1] * batch.weight.to(outputs)
         return super().loss(outputs[:, 0], batch) + self.auxiliary * beside.mean()
 

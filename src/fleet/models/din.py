@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from fleet.models.parts.attention import TargetAttention, weighted_sum
-from fleet.models.parts.base import Examples, Outputs, Recommender
+from fleet.models.parts.base import BatchLike, Outputs, Recommender
 from fleet.models.parts.dice import bent_mlp
 from fleet.models.parts.features import bags_of, check_widths
 from fleet.models.parts.histories import fields_of, held, matrix, one_table
@@ -42,10 +42,10 @@ class DIN(Recommender):
         self.attention = TargetAttention(dim, attention)
         self.layers = bent_mlp(num_dense + (num_slots + len(self.bags) + 2) * dim, hidden, activation, dropout)
 
-    def keys(self, batch: Examples) -> Any:
+    def keys(self, batch: BatchLike) -> Any:
         return {"ids": batch.ids, "history": matrix(batch, self.history), **bags_of(batch, self.bags)}
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         check_widths(batch, self.num_dense, self.num_slots)
         keys = self.keys(batch)
         rows = self.rows(keys)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from fleet.models.parts.base import Examples, Outputs
+from fleet.models.parts.base import BatchLike, Outputs
 from fleet.models.parts.features import Tabular
 from fleet.models.parts.layers import mlp, pairs
 from fleet.ps.job.spec import RuleSpec
@@ -32,7 +32,7 @@ class DLRM(Tabular):
         num_pairs = num_fields * (num_fields - 1) // 2
         self.top = mlp(num_pairs + (dim if num_dense else 0), hidden, 1, dropout=dropout)
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         dense, fields = self.features(batch)
         if self.bottom is None:
             seen = pairs(fields)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from fleet.models.parts.base import Examples, Outputs
+from fleet.models.parts.base import BatchLike, Outputs
 from fleet.models.parts.features import Tabular, beside
 from fleet.models.parts.layers import mlp
 from fleet.ps.job.spec import RuleSpec
@@ -28,6 +28,6 @@ class DNN(Tabular):
         super().__init__(num_dense, num_slots, dim, rule, bags)
         self.layers = mlp(self.features.width, hidden, 1, dropout=dropout)
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         logits: torch.Tensor = self.layers(beside(*self.features(batch)))
         return logits.squeeze(1)

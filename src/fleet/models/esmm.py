@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from fleet.models.parts.base import Examples, Outputs
+from fleet.models.parts.base import BatchLike, Outputs
 from fleet.models.parts.features import Tabular, beside
 from fleet.models.parts.layers import mlp
 from fleet.ps.job.spec import RuleSpec
@@ -32,7 +32,7 @@ class ESMM(Tabular):
         super().__init__(num_dense, num_slots, dim, rule, bags)
         self.click, self.convert = (mlp(self.features.width, hidden, 1, dropout=dropout) for _ in range(2))
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         x = beside(*self.features(batch))
         click, convert = self.click(x), self.convert(x)
         return torch.cat([click, logit_of_both(click, convert)], dim=1)

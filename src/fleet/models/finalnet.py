@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from fleet.models.parts.base import Examples, Outputs, log_loss
+from fleet.models.parts.base import BatchLike, Outputs, log_loss
 from fleet.models.parts.features import Tabular
 from fleet.models.parts.layers import NumberFields, mlp
 from fleet.ps.job.spec import RuleSpec
@@ -63,12 +63,12 @@ class FinalNet(Tabular):
         self.gated = factorized(2 * num_fields * dim, hidden, dropout)
         self.direct = factorized(num_fields * dim, hidden, dropout)
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         dense, rows = self.features(batch)
         fields = torch.cat([self.numbers(dense), rows], dim=1)
         return torch.cat([self.gated(self.gate(fields).flatten(1)), self.direct(fields.flatten(1))], dim=1)
 
-    def loss(self, outputs: Outputs, batch: Examples) -> torch.Tensor:
+    def loss(self, outputs: Outputs, batch: BatchLike) -> torch.Tensor:
         """The log loss of the mean, and of each stream against it."""
         mean = outputs.mean(1)
         target = torch.sigmoid(mean.detach()).unsqueeze(1).expand_as(outputs)

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from fleet.errors import UsageError
 from fleet.models.parts.attention import causal
-from fleet.models.parts.base import Examples
+from fleet.models.parts.base import BatchLike
 from fleet.models.parts.histories import matrix
 from fleet.models.parts.next_item import NextItem
 from fleet.ps.job.spec import RuleSpec
@@ -37,7 +37,7 @@ class RelativeBias(nn.Module):
         return bias + self.by_time[bucket]
 
 
-class Block(nn.Module):
+class HSTUBlock(nn.Module):
     """One projection gives gate, value, query and key; what attention finds is normalised, gated and added."""
 
     def __init__(self, dim: int, heads: int, length: int, with_times: bool, dropout: float) -> None:
@@ -88,10 +88,10 @@ class HSTU(NextItem):
         self.length, self.times = length, times
         self.places = nn.Parameter(torch.randn(length, dim) * 0.02)
         self.drop = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList([Block(dim, heads, length, times is not None, dropout) for _ in range(layers)])
+        self.blocks = nn.ModuleList([HSTUBlock(dim, heads, length, times is not None, dropout) for _ in range(layers)])
         self.final = nn.LayerNorm(dim)
 
-    def encode(self, rows: torch.Tensor, mask: torch.Tensor, batch: Examples) -> torch.Tensor:
+    def encode(self, rows: torch.Tensor, mask: torch.Tensor, batch: BatchLike) -> torch.Tensor:
         if rows.shape[1] > self.length:
             raise UsageError(f"histories have {rows.shape[1]} places, and the model length={self.length}")
         times = None if self.times is None else matrix(batch, self.times).to(rows.device)

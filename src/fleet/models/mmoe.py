@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from fleet.models.parts.base import Examples, Outputs
+from fleet.models.parts.base import BatchLike, Outputs
 from fleet.models.parts.features import Tabular, beside
 from fleet.models.parts.layers import Experts, Gate, mlp
 from fleet.ps.job.spec import RuleSpec, checked
@@ -37,7 +37,7 @@ class MMoE(Tabular):
         self.gates = nn.ModuleList(Gate(width, num_experts) for _ in range(num_tasks))
         self.towers = nn.ModuleList(mlp(self.experts.width, hidden, 1, dropout=dropout) for _ in range(num_tasks))
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         x = beside(*self.features(batch))
         said = self.experts(x)  # [B, experts, width]
         logits = [tower(gate(x, said)) for gate, tower in zip(self.gates, self.towers, strict=True)]

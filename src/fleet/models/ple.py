@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from fleet.models.parts.base import Examples, Outputs
+from fleet.models.parts.base import BatchLike, Outputs
 from fleet.models.parts.features import Tabular, beside
 from fleet.models.parts.layers import Experts, Gate, mlp
 from fleet.ps.job.spec import RuleSpec, checked
@@ -71,7 +71,7 @@ class PLE(Tabular):
         self.levels = nn.Sequential(*levels)
         self.towers = nn.ModuleList(mlp(width, hidden, 1, dropout=dropout) for _ in range(num_tasks))
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         x = beside(*self.features(batch))
         of_tasks = self.levels([x] * (self.num_tasks + 1))
         return torch.cat([tower(one) for tower, one in zip(self.towers, of_tasks, strict=True)], dim=1)

@@ -8,12 +8,12 @@ from torch.nn import functional
 
 from fleet.errors import UsageError
 from fleet.models.parts.attention import causal
-from fleet.models.parts.base import Examples
+from fleet.models.parts.base import BatchLike
 from fleet.models.parts.next_item import NextItem
 from fleet.ps.job.spec import RuleSpec
 
 
-class Block(nn.Module):
+class SASRecBlock(nn.Module):
     """Self-attention and two layers, each added to what came in, behind a norm of it."""
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
@@ -62,10 +62,10 @@ class SASRec(NextItem):
         self.places = nn.Parameter(torch.randn(length, dim) * 0.02)
         self.drop = nn.Dropout(dropout)
         self.first = nn.LayerNorm(dim)
-        self.blocks = nn.ModuleList([Block(dim, heads, dropout) for _ in range(layers)])
+        self.blocks = nn.ModuleList([SASRecBlock(dim, heads, dropout) for _ in range(layers)])
         self.final = nn.LayerNorm(dim)
 
-    def encode(self, rows: torch.Tensor, mask: torch.Tensor, batch: Examples) -> torch.Tensor:  # noqa: ARG002
+    def encode(self, rows: torch.Tensor, mask: torch.Tensor, batch: BatchLike) -> torch.Tensor:  # noqa: ARG002
         place = mask.cumsum(1) - 1  # of an item among those of its history, wherever the padding is
         if rows.shape[1] > self.length:
             raise UsageError(f"histories have {rows.shape[1]} places, and the model length={self.length}")

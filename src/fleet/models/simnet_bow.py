@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from fleet.errors import UsageError
-from fleet.models.parts.base import Examples, Outputs, Recommender
+from fleet.models.parts.base import BatchLike, Outputs, Recommender
 from fleet.models.parts.histories import PADDING
 from fleet.nn import EmbeddingCollection, Slot
 from fleet.ps.job.initializers import Uniform
@@ -52,20 +52,20 @@ class SimNetBOW(Recommender):
         self.words = EmbeddingCollection(slots)
         self.query_layer, self.title_layer = nn.Linear(dim, out), nn.Linear(dim, out)
 
-    def keys(self, batch: Examples) -> Any:
+    def keys(self, batch: BatchLike) -> Any:
         missing = [name for name in self.names if name not in batch.slots]
         if missing:
             raise UsageError(f"the batch has no slot {missing[0]!r}; it has {', '.join(batch.slots) or 'none'}")
         return {name: batch.slots[name] for name in self.names}
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         bags = self.words(self.keys(batch))
         query, title, other = (functional.softsign(bags[name]) for name in self.names)
         asked = self.query_layer(query)
         cosines = [functional.cosine_similarity(asked, self.title_layer(one)) for one in (title, other)]
         return torch.stack(cosines, dim=1)
 
-    def loss(self, outputs: Outputs, batch: Examples) -> torch.Tensor:
+    def loss(self, outputs: Outputs, batch: BatchLike) -> torch.Tensor:
         losses = functional.relu(self.margin - outputs[:, 0] + outputs[:, 1])
         return (losses if batch.weight is None else losses * batch.weight.to(losses.device)).mean()
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from fleet.errors import UsageError
 from fleet.models.parts.attention import weighted_sum
-from fleet.models.parts.base import Examples, Outputs, Recommender
+from fleet.models.parts.base import BatchLike, Outputs, Recommender
 from fleet.models.parts.histories import held, matrix, one_table
 from fleet.models.parts.layers import mlp
 from fleet.ps.job.spec import RuleSpec
@@ -53,12 +53,12 @@ class TwoTower(Recommender):
         self.user_layers = mlp(wide, hidden, out or dim, dropout=dropout)
         self.item_layers = mlp(len(self.item) * dim, hidden, out or dim, dropout=dropout)
 
-    def keys(self, batch: Examples) -> Any:
+    def keys(self, batch: BatchLike) -> Any:
         if self.history is None:
             return {"ids": batch.ids}
         return {"ids": batch.ids, "history": matrix(batch, self.history)}
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         users, items = self.vectors(batch)
         logits = users @ items.T / self.temperature
         if self.log_q is not None and self.training:
@@ -67,7 +67,7 @@ class TwoTower(Recommender):
         twice = (ids.unsqueeze(0) == ids.unsqueeze(1)).fill_diagonal_(False).to(logits.device)
         return logits.masked_fill(twice, torch.finfo(logits.dtype).min)
 
-    def vectors(self, batch: Examples) -> tuple[torch.Tensor, torch.Tensor]:
+    def vectors(self, batch: BatchLike) -> tuple[torch.Tensor, torch.Tensor]:
         """Users and items of a batch, [B, out] each: for an index of neighbours, and for evaluation over all items."""
         keys = self.keys(batch)
         rows = self.rows(keys)
@@ -82,7 +82,7 @@ class TwoTower(Recommender):
             users, items = functional.normalize(users, dim=1), functional.normalize(items, dim=1)
         return users, items
 
-    def loss(self, outputs: Outputs, batch: Examples) -> torch.Tensor:
+    def loss(self, outputs: Outputs, batch: BatchLike) -> torch.Tensor:
         """Softmax over the items of the batch, each user's own being right; a sample's weight scales its part."""
         right = torch.arange(len(outputs), device=outputs.device)
         losses = functional.cross_entropy(outputs, right, reduction="none")

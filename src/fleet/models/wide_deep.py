@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from fleet.models.parts.base import Examples, Outputs
+from fleet.models.parts.base import BatchLike, Outputs
 from fleet.models.parts.features import Tabular, beside
 from fleet.models.parts.layers import NumberFields, mlp
 from fleet.ps.job.spec import RuleSpec
@@ -33,7 +33,7 @@ class WideDeep(Tabular):
         self.numbers = NumberFields(num_dense, 1)
         self.deep = mlp(num_dense + self.features.num_fields * dim, hidden, 1, dropout=dropout)
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         dense, rows = self.features(batch)
         weights, rows = rows[..., :1], rows[..., 1:]
         wide = torch.cat([self.numbers(dense), weights], dim=1).sum((1, 2))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from fleet.models.parts.base import Examples, Outputs, Recommender
+from fleet.models.parts.base import BatchLike, Outputs, Recommender
 from fleet.models.parts.histories import matrix
 from fleet.nn import EmbeddingCollection, Slot
 from fleet.ps.job.initializers import Constant, Uniform
@@ -28,16 +28,16 @@ class Word2Vec(Recommender):
         contexts = Slot("around", dim + 1, "contexts", rule=rule, initializer=Constant(0.0))
         self.rows = EmbeddingCollection([words, contexts])
 
-    def keys(self, batch: Examples) -> Any:
+    def keys(self, batch: BatchLike) -> Any:
         return {"word": batch.ids, "around": matrix(batch, self.around)}
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         rows = self.rows(self.keys(batch))
         word, around = rows["word"], rows["around"]  # [B, 1, dim], [B, 1 + n, dim + 1]
         logits: torch.Tensor = torch.bmm(around[:, :, :-1], word.transpose(1, 2)).squeeze(2) + around[:, :, -1]
         return logits
 
-    def loss(self, outputs: Outputs, batch: Examples) -> torch.Tensor:
+    def loss(self, outputs: Outputs, batch: BatchLike) -> torch.Tensor:
         """Is it a neighbour, yes or no, of each of the 1 + n: their sum, a mean over the batch."""
         losses = functional.softplus(-outputs[:, 0]) + functional.softplus(outputs[:, 1:]).sum(1)
         return (losses if batch.weight is None else losses * batch.weight.to(losses.device)).mean()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from fleet.models.parts.base import Examples, Outputs
+from fleet.models.parts.base import BatchLike, Outputs
 from fleet.models.parts.features import Tabular
 from fleet.models.parts.layers import CIN, NumberFields, mlp
 from fleet.ps.job.spec import RuleSpec
@@ -34,7 +34,7 @@ class XDeepFM(Tabular):
         self.of_cin = nn.Linear(self.cin.width, 1, bias=False)
         self.deep = mlp(num_fields * dim, hidden, 1, dropout=dropout)
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         dense, rows = self.features(batch)
         both = torch.cat([self.numbers(dense), rows], dim=1)
         weights, fields = both[..., 0], both[..., 1:]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from fleet.planner.exchange import all_reduce_s, compute_s
 from fleet.planner.facts import Machines, Question, Workload
-from fleet.planner.memory import HOST_PART, Setting, merged_to_fit, process_bytes, usable_gpu, worker_memory
-from fleet.planner.plan import Choice, Part, Times
+from fleet.planner.memory import HOST_PART, TrainingSetup, merged_to_fit, process_bytes, usable_gpu, worker_memory
+from fleet.planner.plan import Choice, MemoryPart, Times
 from fleet.planner.worker_parts import worker_parts
 from fleet.strategy.sizes import in_units
 
@@ -21,7 +21,7 @@ NOT_SHARDED = ("lars", "lamb", "sync_batch_norm", "localsgd", "adaptive_localsgd
 class Rung:
     """A setting with more saving than the one before, and why it would be taken."""
 
-    setting: Setting
+    setting: TrainingSetup
     reason: str
 
 
@@ -40,7 +40,7 @@ def choose(workload: Workload, question: Question) -> Choice:
     place = f"of {in_units(limit)} that a worker may use of its {'GPU' if machines.num_gpus else 'machine'}"
     parts = [
         *worker_parts(workload, one, device),
-        Part("a worker in all", device, one.total, None, place),
+        MemoryPart("a worker in all", device, one.total, None, place),
     ]
     reasons = [_count_reason(machines, num_workers)]
     if "auto" not in workload.switches and machines.num_gpus:
@@ -89,7 +89,7 @@ def _offloaded(workload: Workload, num_workers: int) -> int:
 def _ladder(workload: Workload, machines: Machines, num_workers: int, limit: int) -> Iterator[Rung]:
     """Settings from the plainest on. Each keeps what the one before saves."""
     has_half = bool(machines.num_gpus) and not {"amp", "auto"} & set(workload.switches)
-    setting = Setting(num_workers=num_workers, has_half=has_half)
+    setting = TrainingSetup(num_workers=num_workers, has_half=has_half)
     yield Rung(setting, "")
     can_shard = num_workers > 1 and not any(one in workload.switches for one in NOT_SHARDED)
     if can_shard:
@@ -143,7 +143,7 @@ def _command(question: Question, num_workers: int, of_host: int) -> str:
     return f"fleetrun --master HOST_1:6000 --nnodes {machines.num_hosts} {where} {script}"
 
 
-def _code(workload: Workload, machines: Machines, setting: Setting) -> tuple[str, ...]:
+def _code(workload: Workload, machines: Machines, setting: TrainingSetup) -> tuple[str, ...]:
     """The lines of the strategy that the setting needs, as they stand in a script."""
     lines = []
     if machines.num_gpus and "auto" not in workload.switches:

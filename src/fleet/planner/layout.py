@@ -11,7 +11,7 @@ from fleet.planner.memory import (
     FINDING_PART,
     HOST_PART,
     SERVER_PART,
-    Setting,
+    TrainingSetup,
     WorkerMemory,
     measure_tables,
     process_bytes,
@@ -59,7 +59,7 @@ def lay_out(workload: Workload, machines: Machines, rows: Mapping[str, int]) -> 
         machines, workers = replace(machines, num_hosts=1, num_gpus=min(machines.num_gpus, 1)), 1
     is_alone = machines.num_hosts == 1 and workers == 1
     servers = 0 if is_alone else workers
-    one = worker_memory(workload, Setting(num_workers=workers * machines.num_hosts))
+    one = worker_memory(workload, TrainingSetup(num_workers=workers * machines.num_hosts))
     each = process_bytes(workload) + (0 if machines.num_gpus else one.total)
     dense_of_host = ceil(workload.dense.server_bytes / machines.num_hosts)
     others = workers * each + servers * SERVER_BYTES + dense_of_host

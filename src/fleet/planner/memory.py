@@ -93,7 +93,7 @@ def measure_tables(workload: Workload, rows: Mapping[str, int]) -> Tables:
 
 
 @dataclass(frozen=True)
-class Setting:
+class TrainingSetup:
     """How a worker trains: what changes its memory."""
 
     num_workers: int = 1
@@ -125,7 +125,7 @@ class WorkerMemory:
         return self.parameters + self.gradients + self.state + self.activations + self.others + self.cache
 
 
-def activation_bytes(workload: Workload, setting: Setting) -> int:
+def activation_bytes(workload: Workload, setting: TrainingSetup) -> int:
     """What a worker keeps for backward."""
     kept = float(workload.measured.activation_bytes)
     if setting.recomputes and workload.block is not None:
@@ -135,7 +135,7 @@ def activation_bytes(workload: Workload, setting: Setting) -> int:
     return ceil(kept / setting.num_merged)
 
 
-def worker_memory(workload: Workload, setting: Setting) -> WorkerMemory:
+def worker_memory(workload: Workload, setting: TrainingSetup) -> WorkerMemory:
     """What one of so many workers has on its device."""
     dense, each = workload.dense, setting.num_workers
     parameters, gradients, state = dense.parameter_bytes, dense.gradient_bytes, dense.state_bytes
@@ -168,7 +168,7 @@ def usable_gpu(gpu_memory: int) -> int:
     return max(0, int(GPU_PART * gpu_memory) - CUDA_BYTES)
 
 
-def merged_to_fit(workload: Workload, setting: Setting, limit: int) -> Setting | None:
+def merged_to_fit(workload: Workload, setting: TrainingSetup, limit: int) -> TrainingSetup | None:
     """The setting with the batch cut into the fewest parts that fit into so many bytes; None: not even one sample."""
     fixed = worker_memory(workload, setting).total - activation_bytes(workload, setting)
     room = limit - fixed

@@ -10,7 +10,7 @@ from fleet.planner.show import as_text
 
 
 @dataclass(frozen=True)
-class Part:
+class MemoryPart:
     """Something that takes memory, where, by formula and as one step had it."""
 
     what: str
@@ -39,7 +39,7 @@ class Choice:
     num_workers: int
     num_servers: int
     fits: bool
-    parts: tuple[Part, ...]
+    parts: tuple[MemoryPart, ...]
     times: Times
     reasons: tuple[str, ...]
     command: str

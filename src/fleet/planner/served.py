@@ -10,7 +10,7 @@ from fleet.planner.exchange import compute_s, served_s
 from fleet.planner.facts import Machines, Question, Workload
 from fleet.planner.layout import Layout, lay_out
 from fleet.planner.memory import BATCHES_ASSUMED, FINDING_PART, Tables, measure_tables, usable_gpu
-from fleet.planner.plan import Choice, Part, Times
+from fleet.planner.plan import Choice, MemoryPart, Times
 from fleet.planner.worker_parts import worker_parts
 from fleet.strategy.sizes import in_units
 
@@ -143,21 +143,21 @@ def _has_disk(machines: Machines, layout: Layout, tables: Tables) -> bool:
     return not layout.memory or machines.disk is None or tables.disk_bytes / machines.num_hosts <= machines.disk
 
 
-def _parts(workload: Workload, machines: Machines, layout: Layout, tables: Tables) -> list[Part]:
+def _parts(workload: Workload, machines: Machines, layout: Layout, tables: Tables) -> list[MemoryPart]:
     device = "GPU memory" if machines.num_gpus else "host memory"
     who = "servers" if layout.servers_of_host else "the process"
     parts = worker_parts(workload, layout.worker, device)
     if workload.dense.server_bytes:
-        parts.append(Part("dense, with state", f"host memory, {who}", workload.dense.server_bytes))
+        parts.append(MemoryPart("dense, with state", f"host memory, {who}", workload.dense.server_bytes))
     for table in workload.tables:
         number = f"{tables.rows[table.name]:,} rows{', assumed' if table.name in tables.assumed else ''}"
         on_disk = f", hot ones in {in_units(layout.memory[table.name])} of each server" if layout.memory else ""
         where = f"{'disks' if layout.memory else 'host memory'}, {who}"
-        parts.append(Part(f"table {table.name}", where, tables.memory_bytes[table.name], None, number + on_disk))
+        parts.append(MemoryPart(f"table {table.name}", where, tables.memory_bytes[table.name], None, number + on_disk))
     if workload.tables:
         seen = workload.measured.table_bytes
         parts.append(
-            Part(
+            MemoryPart(
                 "tables in all",
                 f"{'disks' if layout.memory else 'host memory'}, {who}",
                 tables.total,

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from fleet.planner.facts import Workload
 from fleet.planner.memory import WorkerMemory, process_bytes
-from fleet.planner.plan import Part
+from fleet.planner.plan import MemoryPart
 
 
-def worker_parts(workload: Workload, one: WorkerMemory, device: str) -> list[Part]:
+def worker_parts(workload: Workload, one: WorkerMemory, device: str) -> list[MemoryPart]:
     """Parameters, gradients, state and activations on the worker's device, then its process in host memory."""
     seen = workload.measured
     peak = f"at its peak {seen.peak_bytes:,} bytes more than before the step" if seen.peak_bytes else ""
     elsewhere = "on the servers" if workload.dense.server_bytes else ""
-    others = [Part("buffers, frozen", device, one.others, workload.dense.other_bytes)] if one.others else []
+    others = [MemoryPart("buffers, frozen", device, one.others, workload.dense.other_bytes)] if one.others else []
     if one.cache:
         rows = ", ".join(f"{table.cache_rows:,} rows of {table.name}" for table in workload.cached)
-        others.append(Part("cache of hot rows", device, one.cache, None, rows))
+        others.append(MemoryPart("cache of hot rows", device, one.cache, None, rows))
     return [
-        Part("dense parameters", device, one.parameters, seen.parameter_bytes),
-        Part("gradients", device, one.gradients, seen.gradient_bytes),
-        Part("optimizer state", device, one.state, seen.state_bytes, elsewhere),
-        Part("activations", device, one.activations, seen.activation_bytes, peak),
+        MemoryPart("dense parameters", device, one.parameters, seen.parameter_bytes),
+        MemoryPart("gradients", device, one.gradients, seen.gradient_bytes),
+        MemoryPart("optimizer state", device, one.state, seen.state_bytes, elsewhere),
+        MemoryPart("activations", device, one.activations, seen.activation_bytes, peak),
         *others,
-        Part("process", "host memory", process_bytes(workload), None, "Python, torch, what the script has read"),
+        MemoryPart("process", "host memory", process_bytes(workload), None, "Python, torch, what the script has read"),
     ]

@@ -102,7 +102,7 @@ class Whole(_Bounded[int]):
         return self._within(number, value)
 
 
-class Number(_Bounded[float]):
+class Finite(_Bounded[float]):
     """A finite float within bounds; an int is welcome. `above` and `below` exclude their bound."""
 
     kind = "float"

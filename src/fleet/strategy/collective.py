@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.strategy.field import number, numbers, switch, text, whole
 from fleet.strategy.group import Group, GroupField
-from fleet.strategy.record import Record
+from fleet.strategy.record import StrategyRecord
 
 
 class LocalSGDConfigs(Group):
@@ -62,7 +62,7 @@ class GradientScaleConfigs(Group):
     )
 
 
-class CollectiveFields(Record):
+class CollectiveFields(StrategyRecord):
     """The part of the strategy about collectives."""
 
     localsgd = switch(False, "trains locally and averages parameters every few steps instead of gradients every step.")

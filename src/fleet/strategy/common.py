@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fleet.strategy.field import maybe_number, switch, text
-from fleet.strategy.record import Record
+from fleet.strategy.record import StrategyRecord
 
 
-class CommonFields(Record):
+class CommonFields(StrategyRecord):
     """The part of the strategy that holds with servers and without."""
 
     nonfinite_gradients = text(

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from fleet.errors import NotSupportedError
 from fleet.strategy.field import switch, text, whole, words
 from fleet.strategy.group import Group, GroupField
-from fleet.strategy.record import Record
+from fleet.strategy.record import StrategyRecord
 
 _NUMBERS = count(1)
 _KEYS: dict[tuple[object, ...], int] = {}
@@ -152,7 +152,7 @@ class ExecutionStrategy(ProgramOptions):
 class _BuildField(GroupField[BuildStrategy]):
     """A BuildStrategy that is assigned gives the strategy what that has a field of its own for, as 2.0 does it."""
 
-    def __set__(self, record: Record, value: Mapping[str, Any]) -> None:
+    def __set__(self, record: StrategyRecord, value: Mapping[str, Any]) -> None:
         group = self.__get__(record, type(record))
         if not isinstance(value, BuildStrategy):
             group.assign(value)
@@ -163,7 +163,7 @@ class _BuildField(GroupField[BuildStrategy]):
         group._keep(clean)
 
 
-class ExecutionFields(Record):
+class ExecutionFields(StrategyRecord):
     """The part of the strategy about running."""
 
     build_strategy = _BuildField(BuildStrategy, "says how a static program is compiled.")

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from fleet.errors import StrategyError
-from fleet.strategy.check import Check, Many, Maybe, Number, RefusedError, Switch, Text, Whole
+from fleet.strategy.check import Check, Finite, Many, Maybe, RefusedError, Switch, Text, Whole
 
 if TYPE_CHECKING:
-    from fleet.strategy.record import Record
+    from fleet.strategy.record import StrategyRecord
 
 T = TypeVar("T")
 Kept = TypeVar("Kept")
@@ -27,7 +27,7 @@ Given = TypeVar("Given", contravariant=True)
 
 
 class Member:
-    """Anything declared in a Record: a single field, a group of fields, a family of groups."""
+    """Anything declared in a `StrategyRecord`: a single field, a group of fields, a family of groups."""
 
     name: str
     doc: str
@@ -86,9 +86,9 @@ class Readable(Generic[Kept]):
     def __get__(self, record: None, owner: type) -> Self: ...
 
     @overload
-    def __get__(self, record: Record, owner: type) -> Kept: ...
+    def __get__(self, record: StrategyRecord, owner: type) -> Kept: ...
 
-    def __get__(self, record: Record | None, owner: type) -> Self | Kept:
+    def __get__(self, record: StrategyRecord | None, owner: type) -> Self | Kept:
         return self if record is None else self.read(record.__dict__["_values"])
 
 
@@ -99,7 +99,7 @@ class Setting(Readable[Kept], Spec[Kept], Generic[Kept, Given]):
         value: Kept = values.get(self.name, self.default)
         return value
 
-    def __set__(self, record: Record, value: Given) -> None:
+    def __set__(self, record: StrategyRecord, value: Given) -> None:
         record._keep({self.name: self.clean(value, record.__dict__["_path"])})
 
 
@@ -132,12 +132,12 @@ def maybe_whole(doc: str, *, least: int | None = None) -> Field[int | None]:
 
 def number(default: float, doc: str, **bounds: float) -> Field[float]:
     """`bounds`: least, most (inclusive), above, below (exclusive)."""
-    return Setting(default, doc, Number(**bounds))
+    return Setting(default, doc, Finite(**bounds))
 
 
 def maybe_number(doc: str, **bounds: float) -> Field[float | None]:
     """A number that nobody need set: None is "not set"."""
-    return Setting(None, doc, Maybe(Number(**bounds)))
+    return Setting(None, doc, Maybe(Finite(**bounds)))
 
 
 def text(default: str, doc: str, *choices: str) -> Field[str]:
@@ -152,7 +152,7 @@ def words(doc: str) -> ListField[str]:
 
 def numbers(doc: str, **bounds: float) -> ListField[float]:
     """A field that is a list of numbers within bounds, empty by default."""
-    return Setting((), doc, Many(Number(**bounds)))
+    return Setting((), doc, Many(Finite(**bounds)))
 
 
 AnySpec = Spec[Any]

@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 
 from fleet.errors import StrategyError
 from fleet.strategy.field import Member, Readable, Spec, shown
-from fleet.strategy.record import Record
+from fleet.strategy.record import StrategyRecord
 from fleet.strategy.support import default_of, names_of
 
 G = TypeVar("G", bound="Group")
 
 
-class Group(Record, Mapping[str, Any]):
+class Group(StrategyRecord, Mapping[str, Any]):
     """Base of every `*_configs` class; the members are plain fields."""
 
     def __init__(self, path: str | None = None, /, **given: Any) -> None:
@@ -96,5 +96,5 @@ class GroupField(Readable[G], Member):
         group: G = values[self.name]
         return group
 
-    def __set__(self, record: Record, value: Mapping[str, Any]) -> None:
+    def __set__(self, record: StrategyRecord, value: Mapping[str, Any]) -> None:
         self.__get__(record, type(record)).assign(value)

@@ -21,7 +21,7 @@ class Mode(StrEnum):
 MODE_FIELDS = ("a_sync", "a_sync_configs.k_steps", "a_sync_configs.half_async")
 
 
-class Choice(NamedTuple):
+class ModeChoice(NamedTuple):
     """The values of MODE_FIELDS that choose a mode, as the reference page prints them."""
 
     a_sync: str
@@ -30,11 +30,11 @@ class Choice(NamedTuple):
 
 
 MODES = {
-    Mode.OFF: Choice("any", "-1", "False"),
-    Mode.SYNC: Choice("False", "0", "False"),
-    Mode.ASYNC: Choice("True", "0", "False"),
-    Mode.HALF_ASYNC: Choice("True", "0", "True"),
-    Mode.GEO: Choice("True", "> 0", "False"),
+    Mode.OFF: ModeChoice("any", "-1", "False"),
+    Mode.SYNC: ModeChoice("False", "0", "False"),
+    Mode.ASYNC: ModeChoice("True", "0", "False"),
+    Mode.HALF_ASYNC: ModeChoice("True", "0", "True"),
+    Mode.GEO: ModeChoice("True", "> 0", "False"),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.strategy.field import maybe_number, maybe_whole, switch, whole
 from fleet.strategy.group import Group, GroupField
-from fleet.strategy.record import Record
+from fleet.strategy.record import StrategyRecord
 
 SEGMENT_MB = 32.0
 HYBRID_DEGREE = 8
@@ -39,7 +39,7 @@ class ShardingConfigs(Group):
         return self.sharding_degree or self.sharding_group_size or usual
 
 
-class ParallelFields(Record):
+class ParallelFields(StrategyRecord):
     """The part of the strategy about dividing a model."""
 
     sharding = switch(False, "divides parameters, gradients and optimizer state among workers to save memory.")

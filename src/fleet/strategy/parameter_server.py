@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleet.strategy.check import Switch
 from fleet.strategy.field import Setting, maybe_number, switch, text, whole
 from fleet.strategy.group import Group, GroupField
-from fleet.strategy.record import Record
+from fleet.strategy.record import StrategyRecord
 from fleet.strategy.wire import WireConfigs
 
 
@@ -41,14 +41,14 @@ class ASyncConfigs(Group):
 class _ASyncSwitch(Setting[bool, bool]):
     """Assigning it, either way, chooses a parameter-server mode unless `k_steps` has already chosen one."""
 
-    def __set__(self, record: Record, value: bool) -> None:
+    def __set__(self, record: StrategyRecord, value: bool) -> None:
         super().__set__(record, value)
         configs: ASyncConfigs = record.__dict__["_values"]["a_sync_configs"]
         if configs.k_steps < 0:
             configs.k_steps = 0
 
 
-class ParameterServerFields(Record):
+class ParameterServerFields(StrategyRecord):
     """The part of the strategy about parameter servers."""
 
     wait_for_workers_s = maybe_number(

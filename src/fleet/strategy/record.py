@@ -33,7 +33,7 @@ class Leaf(NamedTuple):
         return bool(self.value != self.field.default)
 
 
-class Record:
+class StrategyRecord:
     """Base of the strategy and of each group in it."""
 
     _members: ClassVar[dict[str, Member]] = {}
@@ -77,13 +77,13 @@ class Record:
         self.__dict__["_keeps_all"] = True
         self._keep({name: Defaults(f"{path}.{name}", {}) for name in groups_of(path) if name not in self._members})
         for name in self._members:
-            if isinstance(inner := getattr(self, name), Record):
+            if isinstance(inner := getattr(self, name), StrategyRecord):
                 inner.keep_what_is_not_built()
 
     def not_built(self) -> Iterator[tuple[str, str, Any]]:
         """What is kept and not built: the path of the record, the name of the setting, its value."""
         for name, value in self.__dict__["_values"].items():
-            if isinstance(value, Record | Defaults):
+            if isinstance(value, StrategyRecord | Defaults):
                 yield from value.not_built()
             elif name not in self._members:
                 yield self.__dict__["_path"], name, value
@@ -113,7 +113,7 @@ class Record:
         """Refuse every later setting, for this call has read them; with "" take them again."""
         self.__dict__["_reader"] = reader
         for one in self.__dict__["_values"].values():
-            if isinstance(one, Record):
+            if isinstance(one, StrategyRecord):
                 one.close(reader)
 
     @property

@@ -14,10 +14,10 @@ from fleet.strategy.mode import MODES
 from fleet.strategy.not_built import NOT_BUILT, Names, NotBuilt
 from fleet.strategy.parallel import ParallelFields
 from fleet.strategy.parameter_server import ParameterServerFields
-from fleet.strategy.record import Record
+from fleet.strategy.record import StrategyRecord
 from fleet.strategy.training import TrainingFields
 
-THEMES: tuple[tuple[str, type[Record]], ...] = (
+THEMES: tuple[tuple[str, type[StrategyRecord]], ...] = (
     ("Every job", CommonFields),
     ("Parameter server", ParameterServerFields),
     ("Collective", CollectiveFields),
@@ -66,7 +66,7 @@ def page() -> str:
     return INTRODUCTION + modes + themes + NOT_BUILT_HEAD + "".join(_not_built())
 
 
-def _theme(title: str, record: type[Record]) -> str:
+def _theme(title: str, record: type[StrategyRecord]) -> str:
     fields = "".join(_row(name, field) for name, field in record._members.items() if isinstance(field, Spec))
     groups = "".join(_group(name, one) for name, one in record._members.items() if isinstance(one, GroupField))
     return f"\n## {title}\n\n{HEAD}{fields}{groups}"

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from fleet.errors import NotSupportedError, StrategyError, UnknownFieldError
 from fleet.strategy.mode import MODE_FIELDS
-from fleet.strategy.record import Leaf, Record
+from fleet.strategy.record import Leaf, StrategyRecord
 
 HEADER = "# A Fleet strategy: the fields that differ from their defaults. help(fleet.DistributedStrategy) lists all.\n"
 BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
-def write(record: Record, said: Sequence[Leaf], path: str | os.PathLike[str]) -> None:
+def write(record: StrategyRecord, said: Sequence[Leaf], path: str | os.PathLike[str]) -> None:
     """Write some fields of a record, atomically; an error is one line that begins with the file's path."""
     write_text(path, _document(_written(record, said)))
 
@@ -55,7 +55,7 @@ def _replace(target: Path, document: str) -> None:
         os.close(folder)
 
 
-def read(record: Record, path: str | os.PathLike[str]) -> None:
+def read(record: StrategyRecord, path: str | os.PathLike[str]) -> None:
     """Set every field of the file; each error is one line that begins with the file's path."""
     place = os.fspath(path)
     try:
@@ -74,7 +74,7 @@ def read(record: Record, path: str | os.PathLike[str]) -> None:
             raise type(error)(f"{place}: {error}") from None
 
 
-def _written(record: Record, said: Sequence[Leaf]) -> list[Leaf]:
+def _written(record: StrategyRecord, said: Sequence[Leaf]) -> list[Leaf]:
     # a_sync and k_steps only make sense together, and reading a_sync alone would set k_steps.
     mode_chosen = any(leaf.differs for leaf in record.leaves() if leaf.dotted in MODE_FIELDS)
     together = MODE_FIELDS[:2] if mode_chosen else ()

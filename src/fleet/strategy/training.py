@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.strategy.field import maybe_number, number, switch, text, whole, words
 from fleet.strategy.group import Group, GroupField
-from fleet.strategy.record import Record
+from fleet.strategy.record import StrategyRecord
 
 
 class AMPConfigs(Group):
@@ -79,7 +79,7 @@ class CompileConfigs(Group):
     )
 
 
-class TrainingFields(Record):
+class TrainingFields(StrategyRecord):
     """The part of the strategy about the training step."""
 
     amp = switch(False, "computes in half precision where that is safe.")

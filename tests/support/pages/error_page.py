@@ -1,4 +1,4 @@
-"""docs/errors.md as data: its entries and families; run as a program it writes `src/fleet/error_texts.py` from them."""
+"""docs/errors.md as data: its entries and families; run as a program it writes `error_texts.json` from them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,10 @@ import json
 import re
 from pathlib import Path
 
+from fleet import errors
+
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "errors.md"
-TABLE = ROOT / "src" / "fleet" / "error_texts.py"
-HEAD = '''"""Which texts of errors docs/errors.md has an entry for; `make docs` writes this file from that page."""
-
-from __future__ import annotations
-
-# fmt: off
-ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-'''
-TAIL = ''')
-"""For each entry: the class in whose section it stands, its anchor, and the texts it is for."""
-'''
 
 
 def anchor(heading: str) -> str:
@@ -52,16 +43,9 @@ def families() -> list[str]:
 
 
 def table() -> str:
-    """The text of `src/fleet/error_texts.py`."""
-    lines = []
-    for kind, name, texts in entries():
-        quoted = [json.dumps(text, ensure_ascii=False) for text in texts]
-        several = ["        (", *(f"            {one}," for one in quoted), "        ),"]
-        lines += ["    (", f'        "{kind}",', f'        "{name}",']
-        lines += several if len(quoted) > 1 else [f"        ({quoted[0]},),"]
-        lines += ["    ),"]
-    return HEAD + "".join(f"{line}\n" for line in lines) + TAIL
+    """The text of `src/fleet/error_texts.json`: one entry a line."""
+    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries()) + "\n]\n"
 
 
 if __name__ == "__main__":
-    TABLE.write_text(table())
+    errors._TEXTS.write_text(table(), encoding="utf-8")

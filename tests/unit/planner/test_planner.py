@@ -13,7 +13,7 @@ from fleet.errors import UsageError
 from fleet.planner import exchange, memory
 from fleet.planner.choose import make_plan
 from fleet.planner.facts import BlockFacts, DenseFacts, Machines, Measured, Question, TableFacts, Workload
-from fleet.planner.memory import Setting, activation_bytes, measure_tables, worker_memory
+from fleet.planner.memory import TrainingSetup, activation_bytes, measure_tables, worker_memory
 from fleet.planner.plan import Plan
 from fleet.planner.state import state_bytes
 
@@ -82,16 +82,16 @@ def test_the_state_of_an_optimizer(name: str, options: dict[str, Any], expected:
 @pytest.mark.parametrize(
     ("setting", "parts"),
     [
-        (Setting(), (4, 4, 8, 40)),
-        (Setting(num_workers=8, stage=1), (4, 4, 1, 40)),
-        (Setting(num_workers=8, stage=2), (4.5, 0.5, 1, 40)),
-        (Setting(num_workers=8, stage=3), (0.5 + 64 / 1024, 0.5, 1, 40)),
-        (Setting(has_half=True), (4, 4, 8, 20)),
-        (Setting(recomputes=True), (4, 4, 8, 40 - (24 - 2 - 1))),
-        (Setting(num_merged=4), (4, 4, 8, 10)),
+        (TrainingSetup(), (4, 4, 8, 40)),
+        (TrainingSetup(num_workers=8, stage=1), (4, 4, 1, 40)),
+        (TrainingSetup(num_workers=8, stage=2), (4.5, 0.5, 1, 40)),
+        (TrainingSetup(num_workers=8, stage=3), (0.5 + 64 / 1024, 0.5, 1, 40)),
+        (TrainingSetup(has_half=True), (4, 4, 8, 20)),
+        (TrainingSetup(recomputes=True), (4, 4, 8, 40 - (24 - 2 - 1))),
+        (TrainingSetup(num_merged=4), (4, 4, 8, 10)),
     ],
 )
-def test_what_a_worker_has(setting: Setting, parts: tuple[float, ...]) -> None:
+def test_what_a_worker_has(setting: TrainingSetup, parts: tuple[float, ...]) -> None:
     found = worker_memory(MODEL, setting)
     assert (found.parameters, found.gradients, found.state, found.activations) == tuple(int(one * GIB) for one in parts)
     assert found.total == sum(int(one * GIB) for one in parts)
@@ -162,7 +162,8 @@ def test_what_cannot_fit_says_so() -> None:
 def test_what_a_script_has_chosen_is_not_offered_again_nor_contradicted() -> None:
     found = plan(replace(MODEL, switches=("auto", "lamb", "recompute")), gpus(8, 64)).choice
     assert found.code == ()
-    assert activation_bytes(MODEL, Setting()) == next(one.estimate for one in found.parts if one.what == "activations")
+    activations = next(one.estimate for one in found.parts if one.what == "activations")
+    assert activation_bytes(MODEL, TrainingSetup()) == activations
 
 
 def test_gpus_need_host_memory_too() -> None:

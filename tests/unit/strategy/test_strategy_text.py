@@ -13,7 +13,7 @@ from hypothesis import strategies as draw
 
 from fleet.errors import FleetError, StrategyError, UnknownFieldError
 from fleet.strategy import DistributedStrategy
-from fleet.strategy.check import Check, Many, Maybe, Number, RefusedError, Switch, Text, Whole
+from fleet.strategy.check import Check, Finite, Many, Maybe, RefusedError, Switch, Text, Whole
 from fleet.strategy.field import Spec
 from fleet.strategy.group import GroupField
 
@@ -35,7 +35,7 @@ def _values(check: Check[Any]) -> draw.SearchStrategy[Any]:
             return draw.booleans()
         case Whole():
             return draw.integers(-2, 2**63 - 1).filter(lambda value: _accepts(check, value))
-        case Number():
+        case Finite():
             inside = draw.floats(0, 2, allow_nan=False) | draw.floats(allow_nan=False, allow_infinity=False)
             return inside.filter(lambda value: _accepts(check, value))
         case Text(choices):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.strategy.check import Check, Number, Switch, Whole
+from fleet.strategy.check import Check, Finite, Switch, Whole
 from fleet_paddle.fluid.rates import Formula, LearningRateDecay
 from fleet_paddle.plateau import Plateau
 from fleet_programs.parameters.settings import checked, number, whole
@@ -103,7 +103,7 @@ class ReduceLROnPlateau(Plateau, Formula):
         super().take({**given, "begin": 0, "step": 0})
 
     def cleaned(self, name: str, value: Any) -> Any:
-        return checked("ReduceLROnPlateau", name, value, _OF_PLATEAU.get(name, Number()))
+        return checked("ReduceLROnPlateau", name, value, _OF_PLATEAU.get(name, Finite()))
 
     @property
     def best_loss(self) -> float | None:
@@ -138,12 +138,12 @@ class ReduceLROnPlateau(Plateau, Formula):
 
 
 _OF_PLATEAU: dict[str, Check[Any]] = {
-    "learning_rate": Number(least=0),
-    "decay_rate": Number(least=0, below=1),
+    "learning_rate": Finite(least=0),
+    "decay_rate": Finite(least=0, below=1),
     "patience": Whole(),
     "cooldown": Whole(),
     "verbose": Switch(),
-    "min_lr": Number(least=0),
+    "min_lr": Finite(least=0),
 }
 
 __all__ = ["EpochDecay", "LambdaDecay", "MultiStepDecay", "ReduceLROnPlateau", "StepDecay"]

@@ -14,13 +14,13 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from fleet.errors import UsageError
-from fleet.strategy.check import Number
+from fleet.strategy.check import Finite
 from fleet_paddle.imperative.optimizer.lr import schedules
 from fleet_paddle.taking import Taking
 from fleet_programs.parameters.settings import checked, number, whole
 
-_POSITIVE = Number(above=0)
-_NOT_NEGATIVE = Number(least=0)
+_POSITIVE = Finite(above=0)
+_NOT_NEGATIVE = Finite(least=0)
 _CHECKS: dict[str, Any] = {
     "learning_rate": _NOT_NEGATIVE,
     "end_learning_rate": _NOT_NEGATIVE,
@@ -95,7 +95,7 @@ class Formula(Taking, LearningRateDecay):
 
     def cleaned(self, name: str, value: Any) -> Any:
         """What is kept of an argument."""
-        return checked(type(self).__name__, name, value, _CHECKS.get(name, Number()))
+        return checked(type(self).__name__, name, value, _CHECKS.get(name, Finite()))
 
 
 class PiecewiseDecay(Formula):
@@ -112,7 +112,7 @@ class PiecewiseDecay(Formula):
         super().take(given)
 
     def cleaned(self, name: str, value: Any) -> Any:
-        return [checked("PiecewiseDecay", name, one, _NOT_NEGATIVE if name == "values" else Number()) for one in value]
+        return [checked("PiecewiseDecay", name, one, _NOT_NEGATIVE if name == "values" else Finite()) for one in value]
 
     def step(self) -> float:
         place = next((i for i, end in enumerate(self.boundaries) if self.step_num < end), -1)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.strategy.check import Check, Number, Switch, Whole
+from fleet.strategy.check import Check, Finite, Switch, Whole
 from fleet_programs.definition.operator import SCHEDULE
 from fleet_programs.layers.building.helper import LayerBuilder
 from fleet_programs.layers.observing import autoincreased_step_counter
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 COUNTER = "@LR_DECAY_COUNTER@"
-_RATE = Number(least=0)
+_RATE = Finite(least=0)
 _COUNT = Whole(least=1)
 _CHECKS: dict[str, Check[Any]] = {
     "learning_rate": _RATE,
@@ -44,8 +44,8 @@ _CHECKS: dict[str, Check[Any]] = {
     "decay_steps": _COUNT,
     "step_each_epoch": _COUNT,
     "epochs": _COUNT,
-    "power": Number(above=0),
-    "d_model": Number(above=0),
+    "power": Finite(above=0),
+    "d_model": Finite(above=0),
     "staircase": Switch(),
     "cycle": Switch(),
 }
@@ -96,7 +96,7 @@ def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Varia
 
 def noam_decay(d_model: float, warmup_steps: float, learning_rate: float = 1.0) -> Variable:
     """learning_rate * d_model^-0.5 * min(n^-0.5, n * warmup_steps^-1.5) in step n, the first of which is 1."""
-    return _checked("noam_decay", locals(), warmup_steps=Number(above=0))
+    return _checked("noam_decay", locals(), warmup_steps=Finite(above=0))
 
 
 def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Variable:

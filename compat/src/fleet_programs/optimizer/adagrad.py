@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.strategy.check import Number, Switch
+from fleet.strategy.check import Finite, Switch
 from fleet_programs.optimizer.base import Accumulator
 from fleet_programs.optimizer.declared import FRACTION, Declared, setting
 
@@ -60,4 +60,4 @@ class Ftrl(Declared):
 
     l1: float = setting(default=0.0)
     l2: float = setting(default=0.0)
-    lr_power: float = setting(default=-0.5, check=Number(least=-1, most=0))
+    lr_power: float = setting(default=-0.5, check=Finite(least=-1, most=0))

@@ -9,14 +9,14 @@ from inspect import Signature
 from typing import Any, ClassVar, dataclass_transform
 
 from fleet.errors import UsageTypeError
-from fleet.strategy.check import Check, Number
+from fleet.strategy.check import Check, Finite
 from fleet_programs.backward.clip import GradientClip
 from fleet_programs.optimizer.base import Accumulator, Optimizer
 from fleet_programs.parameters.settings import checked
 from fleet_programs.program.variable import Parameter, Penalty, Variable
 
-NOT_NEGATIVE = Number(least=0)
-FRACTION = Number(least=0, below=1)
+NOT_NEGATIVE = Finite(least=0)
+FRACTION = Finite(least=0, below=1)
 
 
 @dataclass(frozen=True)

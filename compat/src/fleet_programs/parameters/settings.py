@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict, TypeVar, Unpack
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.strategy.check import Check, Number, RefusedError, Switch, Whole
+from fleet.strategy.check import Check, Finite, RefusedError, Switch, Whole
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ def number(thing: str, name: str, value: object, **bounds: Unpack[Bounds]) -> fl
     >>> number("Adam", "beta1", 0.9, least=0, below=1)
     0.9
     """
-    return checked(thing, name, value, Number(**bounds))
+    return checked(thing, name, value, Finite(**bounds))
 
 
 def whole(thing: str, name: str, value: object, *, least: int | None = None) -> int:

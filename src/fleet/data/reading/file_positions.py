@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.data.reading.piece_order import FileSet
-from fleet.data.reading.pieces import Span, divide, rows_taken_of, spans_from, spans_of, whole
+from fleet.data.reading.pieces import PieceSpan, divide, rows_taken_of, spans_from, spans_of, whole
 from fleet.errors import UsageError, UsageTypeError
 
 
@@ -36,9 +36,9 @@ class Position:
     count: int
     worker: int
     workers: int
-    rest: Sequence[Span]
+    rest: Sequence[PieceSpan]
     """What the worker has still to read in the epoch; with a queue, what all of them had when it was begun."""
-    later: Mapping[int, Sequence[Span]] = field(default_factory=dict)
+    later: Mapping[int, Sequence[PieceSpan]] = field(default_factory=dict)
     """What all workers have to read of epochs to come, of which a run before this one has read something."""
     handed: Handed | None = None
 
@@ -112,14 +112,14 @@ def in_order(positions: Sequence[Position]) -> list[Position]:
     return [by_worker[worker] for worker in range(num)]
 
 
-def together(positions: Sequence[Position], files: FileSet) -> dict[int, list[Span]]:
+def together(positions: Sequence[Position], files: FileSet) -> dict[int, list[PieceSpan]]:
     """What is left for all workers together, by epoch: from the first that somebody is in to the last known of."""
     epochs = [one.epoch for one in positions]
     last = max([*epochs, *(epoch for one in positions for epoch in one.later)])
     return {epoch: _left_of(epoch, positions, files) for epoch in range(min(epochs), last + 1)}
 
 
-def _left_of(epoch: int, positions: Sequence[Position], files: FileSet) -> list[Span]:
+def _left_of(epoch: int, positions: Sequence[Position], files: FileSet) -> list[PieceSpan]:
     pieces = files.epoch(epoch)
     behind = [one for one in positions if one.epoch < epoch]
     there = [one for one in positions if one.epoch == epoch]

@@ -12,7 +12,7 @@ from fleet.data.reading.file_dataset import FileDataset
 from fleet.data.reading.file_positions import Handed, Position, checked_states, in_order, together
 from fleet.data.reading.piece_batches import PieceReader, Reading, SpanWork, Taken
 from fleet.data.reading.piece_order import EpochPieces
-from fleet.data.reading.pieces import Span, divide, whole
+from fleet.data.reading.pieces import PieceSpan, divide, whole
 from fleet.data.reading.queue_work import QueueWork
 from fleet.data.shards.base import Uneven
 from fleet.data.shards.stream import StreamShard
@@ -36,8 +36,8 @@ class FileShard(StreamShard):
         self._reader = reader
         self._queue = queue
         self._pieces: tuple[int, EpochPieces] | None = None
-        self._later: dict[int, Sequence[Span]] = {}
-        self._goes_on_at: tuple[Sequence[Span], Handed | None] | None = None
+        self._later: dict[int, Sequence[PieceSpan]] = {}
+        self._goes_on_at: tuple[Sequence[PieceSpan], Handed | None] | None = None
         self._done_before: dict[int, int] = {}
         self._num_told = 0
         super().__init__(None, workers, uneven=uneven)
@@ -168,7 +168,7 @@ class FileShard(StreamShard):
             self._pieces = self._epoch, self._reader.files.epoch(self._epoch)
         return self._pieces[1]
 
-    def _part(self, spans: Sequence[Span]) -> list[Span]:
+    def _part(self, spans: Sequence[PieceSpan]) -> list[PieceSpan]:
         """This worker's part of what there is for all."""
         return divide(spans, self._epoch_pieces.sizes, self._workers.index, self._workers.num)
 

@@ -54,7 +54,7 @@ class Follow:
         return cls(idle_s=seconds_of("follow", given, above=0))
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """How much of a file was read: all blocks before one, and some rows of that. `size` is the file's."""
 
     size: int
@@ -110,14 +110,14 @@ class GrowingWork(Work):
         self.pieces = GrowingPieces(files.seed if files.shuffle else None)
         self.done: set[int] = set()
         """Files that were read to their end, by the hash of their names."""
-        self.parts: dict[int, Part] = {}
+        self.parts: dict[int, FilePart] = {}
         self._of: dict[int, tuple[int, int, bool]] = {}
         """For each unfinished piece: its file, its block there, and whether that is the last."""
         self._taken: set[int] = set()
         self._stopped = threading.Event()
         self._packed: tuple[int, str] = 0, ""
 
-    def restore(self, done: set[int], parts: Mapping[int, Part]) -> None:
+    def restore(self, done: set[int], parts: Mapping[int, FilePart]) -> None:
         """Go on where these were read."""
         self.done, self.parts = set(done), dict(parts)
 
@@ -169,7 +169,7 @@ class GrowingWork(Work):
 
     def _take(self, key: int, path: str, size: int) -> list[int]:
         """The pieces of a file that are not read yet."""
-        part = self.parts.get(key, Part(size, 0, 0))
+        part = self.parts.get(key, FilePart(size, 0, 0))
         if part.size != size:
             raise UsageError(
                 f"{path} had {part.size:,} bytes when it was half read and has {size:,} now; files of a folder that is "
@@ -204,10 +204,10 @@ class GrowingWork(Work):
                 self.parts.pop(key, None)
                 self.done.add(key)
             else:
-                self.parts[key] = Part(size, place + 1, 0)
+                self.parts[key] = FilePart(size, place + 1, 0)
         if begun is not None:
             key, place, _ = self._of[begun.number]
-            self.parts[key] = Part(self._size_of(begun.number), place, begun.taken)
+            self.parts[key] = FilePart(self._size_of(begun.number), place, begun.taken)
 
     def _size_of(self, number: int) -> int:
         return self._files.sizes[self.pieces.blocks(number)[0].path]

@@ -11,7 +11,7 @@ from fleet.data.columns.batch import Batch
 from fleet.data.columns.blocks import FileFormat
 from fleet.data.reading.file_dataset import FileDataset
 from fleet.data.reading.file_positions import checked_states
-from fleet.data.reading.growing import Follow, GrowingWork, Part, Watched
+from fleet.data.reading.growing import FilePart, Follow, GrowingWork, Watched
 from fleet.data.reading.piece_batches import PieceReader, Reading
 from fleet.data.shards.stream import StreamShard
 from fleet.data.shards.workers import Workers
@@ -78,7 +78,7 @@ class GrowingShard(StreamShard):
             told = ", ".join(f"worker {one['worker']} of {one['workers']}" for one in given) or "nobody"
             raise UsageError(f"the states of all workers of a run are needed, each once; these are of {told}")
         done: set[int] = set()
-        parts: dict[int, Part] = {}
+        parts: dict[int, FilePart] = {}
         for one in given:
             done |= _keys_of(one["files"])
             parts |= _parts_of(one["parts"])
@@ -99,7 +99,7 @@ class GrowingShard(StreamShard):
         self._go_to(state["epoch"], state[self._unit])
         self._restore(done, parts)
 
-    def _restore(self, done: set[int], parts: Mapping[int, Part]) -> None:
+    def _restore(self, done: set[int], parts: Mapping[int, FilePart]) -> None:
         self._work = self._new_work(self._workers)
         self._work.restore(done, parts)
 
@@ -156,8 +156,8 @@ def _keys_of(text: Any) -> set[int]:
         raise UsageError(f"files of a reader's state cannot be read ({error}); the state is damaged") from error
 
 
-def _parts_of(stored: Any) -> dict[int, Part]:
+def _parts_of(stored: Any) -> dict[int, FilePart]:
     try:
-        return {int(key): Part(*map(int, part)) for key, part in stored.items()}
+        return {int(key): FilePart(*map(int, part)) for key, part in stored.items()}
     except (TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"parts of a reader's state cannot be read ({error}); the state is damaged") from error

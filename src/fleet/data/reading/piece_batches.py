@@ -13,7 +13,7 @@ from fleet.data.columns.blocks import Block, FileFormat, Problems
 from fleet.data.columns.records import Cutter, Records, join
 from fleet.data.columns.schema import Schema
 from fleet.data.reading.piece_order import EpochPieces, FileSet
-from fleet.data.reading.pieces import Span, pass_over
+from fleet.data.reading.pieces import PieceSpan, pass_over
 from fleet.data.reading.read_ahead import ReadAhead
 from fleet.errors import UsageError
 
@@ -171,7 +171,7 @@ class SpanWork(Work):
 
     most_ahead = None
 
-    def __init__(self, spans: Iterable[Span]) -> None:
+    def __init__(self, spans: Iterable[PieceSpan]) -> None:
         self.spans = list(spans)
 
     def wanted(self) -> Iterator[Piece]:

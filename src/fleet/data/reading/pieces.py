@@ -14,7 +14,7 @@ from fleet.errors import UsageError
 Index = npt.NDArray[np.int64]
 
 
-class Span(NamedTuple):
+class PieceSpan(NamedTuple):
     """Pieces `first` up to, without, `last`; of the first one, `taken` rows were read already."""
 
     first: int
@@ -22,42 +22,42 @@ class Span(NamedTuple):
     taken: int = 0
 
 
-def whole(num_pieces: int) -> list[Span]:
+def whole(num_pieces: int) -> list[PieceSpan]:
     """A whole epoch."""
-    return [Span(0, num_pieces)] if num_pieces else []
+    return [PieceSpan(0, num_pieces)] if num_pieces else []
 
 
-def spans_of(rows_taken: dict[int, int]) -> list[Span]:
+def spans_of(rows_taken: dict[int, int]) -> list[PieceSpan]:
     """Spans of single pieces, in their order; each is given with the rows that were taken of it.
 
     >>> spans_of({4: 0, 2: 7, 3: 0, 5: 1})
-    [Span(first=2, last=5, taken=7), Span(first=5, last=6, taken=1)]
+    [PieceSpan(first=2, last=5, taken=7), PieceSpan(first=5, last=6, taken=1)]
     """
-    found: list[Span] = []
+    found: list[PieceSpan] = []
     for piece in sorted(rows_taken):
         taken = rows_taken[piece]
         if found and found[-1].last == piece and not taken:
             found[-1] = found[-1]._replace(last=piece + 1)
         else:
-            found.append(Span(piece, piece + 1, taken))
+            found.append(PieceSpan(piece, piece + 1, taken))
     return found
 
 
-def rows_taken_of(spans: Iterable[Span]) -> dict[int, int]:
+def rows_taken_of(spans: Iterable[PieceSpan]) -> dict[int, int]:
     """The other way: every piece, with the rows that were taken of it."""
     return {piece: span.taken if piece == span.first else 0 for span in spans for piece in range(span.first, span.last)}
 
 
-def num_pieces_of(spans: Iterable[Span]) -> int:
+def num_pieces_of(spans: Iterable[PieceSpan]) -> int:
     """How many pieces there are in them."""
     return sum(span.last - span.first for span in spans)
 
 
-def divide(spans: Sequence[Span], sizes: Index, part: int, num_parts: int) -> list[Span]:
+def divide(spans: Sequence[PieceSpan], sizes: Index, part: int, num_parts: int) -> list[PieceSpan]:
     """A part of what is left, of about as many bytes as every other; parts are contiguous and keep the order.
 
-    >>> divide([Span(0, 5)], np.array([8, 8, 8, 8, 8]), 0, 2)
-    [Span(first=0, last=2, taken=0)]
+    >>> divide([PieceSpan(0, 5)], np.array([8, 8, 8, 8, 8]), 0, 2)
+    [PieceSpan(first=0, last=2, taken=0)]
     """
     if not spans:
         return []
@@ -68,7 +68,7 @@ def divide(spans: Sequence[Span], sizes: Index, part: int, num_parts: int) -> li
     for span in spans:  # [begin, end) counts the pieces of all spans
         first, last = max(span.first, span.first + begin), min(span.last, span.first + end)
         if first < last:
-            found.append(Span(first, last, span.taken if first == span.first else 0))
+            found.append(PieceSpan(first, last, span.taken if first == span.first else 0))
         begin, end = begin - (span.last - span.first), end - (span.last - span.first)
     return found
 
@@ -80,23 +80,23 @@ def _nearest(ends: Index, part: int, num_parts: int) -> int:
     return after - 1 if after and wanted - ends[after - 1] <= ends[after] - wanted else after
 
 
-def pass_over(spans: list[Span], finished: Iterable[int], begun: tuple[int, int] | None) -> None:
+def pass_over(spans: list[PieceSpan], finished: Iterable[int], begun: tuple[int, int] | None) -> None:
     """Take finished pieces, which are the first ones, from a list of spans; `begun`: the next, and its rows taken."""
     for piece in finished:
         span = spans[0]
         assert span.first == piece, "pieces are read in order"
         if piece + 1 < span.last:
-            spans[0] = Span(piece + 1, span.last)
+            spans[0] = PieceSpan(piece + 1, span.last)
         else:
             del spans[0]
     if begun is not None:
         spans[0] = spans[0]._replace(taken=begun[1])
 
 
-def spans_from(stored: Any, what: str) -> list[Span]:
+def spans_from(stored: Any, what: str) -> list[PieceSpan]:
     """Spans from JSON; UsageError, which says `what` they are, if they are not in order."""
     try:
-        spans = [Span(*map(_count, one)) for one in stored]
+        spans = [PieceSpan(*map(_count, one)) for one in stored]
         ordered = all(one.first < one.last for one in spans)
         ordered &= all(one.last <= other.first for one, other in pairwise(spans))
     except (TypeError, ValueError):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fleet.data.queue import PieceSource
 from fleet.data.reading.file_positions import Handed
 from fleet.data.reading.piece_batches import Piece, Work
-from fleet.data.reading.pieces import Span, rows_taken_of
+from fleet.data.reading.pieces import PieceSpan, rows_taken_of
 
 EPOCHS_KEPT = 3
 """For how many epochs the pieces that this worker has read are remembered: others may still be in an earlier one."""
@@ -19,7 +19,7 @@ class QueueWork(Work):
     most_ahead = 1
 
     def __init__(
-        self, source: PieceSource, epoch: int, num_pieces: int, left: Sequence[Span], before: Handed | None
+        self, source: PieceSource, epoch: int, num_pieces: int, left: Sequence[PieceSpan], before: Handed | None
     ) -> None:
         """`left` is what there was for all workers; `before`: what a former life of this worker was handed of it."""
         self._source = source
@@ -36,7 +36,7 @@ class QueueWork(Work):
 
     def wanted(self) -> Iterator[Piece]:
         if not self._is_begun:
-            tail = self.left[-1] if self.left else Span(self._num_pieces, self._num_pieces)
+            tail = self.left[-1] if self.left else PieceSpan(self._num_pieces, self._num_pieces)
             is_tail = tail.last == self._num_pieces
             first = tail.first if is_tail else self._num_pieces
             extra = sorted(rows_taken_of(self.left[:-1] if is_tail else self.left))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fleet.data.columns.checks import count_of
-from fleet.data.synthetic.formats import Writer, suffix_of, writer_of
+from fleet.data.synthetic.formats import FileWriter, suffix_of, writer_of
 from fleet.errors import UsageError
 from fleet.observe import progress
 
@@ -22,7 +22,7 @@ MANIFEST = "_clicks.json"
 _BLOCK = 32_768
 
 
-class Source(Protocol):
+class ClicksSource(Protocol):
     """What files are made of: `_native.Clicks`."""
 
     def text(self, first: int, last: int) -> Any:
@@ -33,7 +33,7 @@ class Source(Protocol):
 
 
 def write_files(
-    source: Source,
+    source: ClicksSource,
     folder: Path,
     settings: dict[str, Any],
     *,
@@ -84,7 +84,7 @@ def _unfinished(path: Path) -> Path:
 
 
 def _write_all(
-    source: Source,
+    source: ClicksSource,
     jobs: list[tuple[Path, tuple[int, int]]],
     format: str,
     compression: str | None,
@@ -123,7 +123,7 @@ def _write_all(
                 future.cancel()
 
 
-def _blocks(source: Source, writer: Writer, part: tuple[int, int], stop: threading.Event) -> Iterator[int]:
+def _blocks(source: ClicksSource, writer: FileWriter, part: tuple[int, int], stop: threading.Event) -> Iterator[int]:
     """Write samples block by block; gives how many each one had."""
     for first in range(part[0], part[1], _BLOCK):
         if stop.is_set():

@@ -15,7 +15,7 @@ _PACKED = {None: "", "gz": ".gz", "zst": ".zst"}
 _CODECS = (None, "snappy", "gzip", "zstd", "lz4", "brotli")
 
 
-class Writer(Protocol):
+class FileWriter(Protocol):
     """A file that is being written."""
 
     def write(self, source: Any, first: int, last: int) -> None:
@@ -36,7 +36,7 @@ def suffix_of(format: str, compression: str | None) -> str:
 
 
 @contextmanager
-def writer_of(path: Path, format: str, compression: str | None) -> Iterator[Writer]:
+def writer_of(path: Path, format: str, compression: str | None) -> Iterator[FileWriter]:
     """A file to write into; complete at the end of the block."""
     if format == "parquet":
         arrow, parquet = needed("pyarrow", "Parquet files"), needed("pyarrow.parquet", "Parquet files")

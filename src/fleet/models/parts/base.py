@@ -15,7 +15,7 @@ Outputs = torch.Tensor
 """What `forward` gives: logits [B], or [B, labels] of a model with several."""
 
 
-class Examples(Protocol):
+class BatchLike(Protocol):
     """A batch, as `fleet.data.Batch` has it; anything with these will do."""
 
     @property
@@ -42,11 +42,11 @@ class Examples(Protocol):
 class Recommender(nn.Module):
     """A model of clicks. `forward(batch)` gives logits; those that predict something else have a loss of their own."""
 
-    def keys(self, batch: Examples) -> Any:
+    def keys(self, batch: BatchLike) -> Any:
         """What the sparse modules will be called with, for `fleet.prefetch(batches, model, keys=net.keys)`."""
         return batch.ids
 
-    def loss(self, outputs: Outputs, batch: Examples) -> torch.Tensor:
+    def loss(self, outputs: Outputs, batch: BatchLike) -> torch.Tensor:
         """The loss of what `forward` gave: a mean over the batch, and with several labels their sum."""
         return log_loss(outputs, batch)
 
@@ -55,7 +55,7 @@ class Recommender(nn.Module):
         return torch.sigmoid(outputs)
 
 
-def log_loss(logits: torch.Tensor, batch: Examples, target: torch.Tensor | None = None) -> torch.Tensor:
+def log_loss(logits: torch.Tensor, batch: BatchLike, target: torch.Tensor | None = None) -> torch.Tensor:
     """Cross entropy of logits [B] or [B, labels] with the labels (or with `target`, of that shape), weighted.
 
     Summed over labels and averaged over samples: the sum of the weights does not matter, so that the mean over equal

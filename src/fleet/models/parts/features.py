@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.models.parts.base import Examples, Recommender
+from fleet.models.parts.base import BatchLike, Recommender
 from fleet.nn import EmbeddingCollection, Slot
 from fleet.nn.collection import SlotInput
 from fleet.ps.job.spec import RuleSpec, checked
@@ -61,12 +61,12 @@ class Features(nn.Module):
         """The width of numbers and rows side by side."""
         return self.num_dense + self.num_fields * self.dim
 
-    def keys(self, batch: Examples) -> dict[str, SlotInput]:
+    def keys(self, batch: BatchLike) -> dict[str, SlotInput]:
         """What the collection is called with."""
         ids: dict[str, SlotInput] = {IDS: batch.ids} if self.num_slots else {}
         return ids | bags_of(batch, self.bags)
 
-    def forward(self, batch: Examples) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, batch: BatchLike) -> tuple[torch.Tensor, torch.Tensor]:
         """The numbers [B, num_dense] and the rows [B, num_fields, dim]."""
         check_widths(batch, self.num_dense, self.num_slots)
         found = self.rows(self.keys(batch))
@@ -93,11 +93,11 @@ class Tabular(Recommender):
         self.dim = checked("the model", "dim", dim, Whole(least=1))
         self.features = Features(num_dense, num_slots, dim + first_order, rule, bags)
 
-    def keys(self, batch: Examples) -> dict[str, SlotInput]:
+    def keys(self, batch: BatchLike) -> dict[str, SlotInput]:
         return self.features.keys(batch)
 
 
-def bags_of(batch: Examples, bags: Sequence[str]) -> dict[str, SlotInput]:
+def bags_of(batch: BatchLike, bags: Sequence[str]) -> dict[str, SlotInput]:
     """The slots that are pooled, by name."""
     for name in bags:
         if name not in batch.slots:
@@ -106,7 +106,7 @@ def bags_of(batch: Examples, bags: Sequence[str]) -> dict[str, SlotInput]:
     return {name: batch.slots[name] for name in bags}
 
 
-def check_widths(batch: Examples, num_dense: int, num_slots: int) -> None:
+def check_widths(batch: BatchLike, num_dense: int, num_slots: int) -> None:
     """One line if a batch has other columns than the model was made for."""
     for name, found, wanted in (
         ("num_dense", batch.dense.shape[1], num_dense),

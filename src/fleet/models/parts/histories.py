@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from fleet.errors import UsageError
-from fleet.models.parts.base import Examples
+from fleet.models.parts.base import BatchLike
 from fleet.nn import EmbeddingCollection, Slot
 from fleet.nn.sparse import DEFAULT_INITIALIZER
 from fleet.ps.job.spec import InitializerSpec, RuleSpec
@@ -42,7 +42,7 @@ def fields_of(rows: Mapping[str, torch.Tensor], bags: Sequence[str]) -> torch.Te
     return torch.cat([rows["ids"], *(rows[name].unsqueeze(1) for name in bags)], dim=1)
 
 
-def matrix(batch: Examples, slot: str) -> torch.Tensor:
+def matrix(batch: BatchLike, slot: str) -> torch.Tensor:
     """The ids of a slot [B, L]; one line if the batch has none, or bags of any length."""
     found = batch.slots.get(slot)
     if found is None:

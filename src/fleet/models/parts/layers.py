@@ -13,13 +13,13 @@ import torch
 from torch import nn
 
 from fleet.ps.job.spec import checked
-from fleet.strategy.check import Many, Number, Whole
+from fleet.strategy.check import Finite, Many, Whole
 
 
 def mlp(width: int, hidden: Sequence[int], out: int | None = None, *, dropout: float = 0.0) -> nn.Sequential:
     """Linear layers with ReLU (and dropout) behind each of `hidden`; then, if `out` is given, a last one without."""
     hidden = checked("the model", "hidden", hidden, Many(Whole(least=1)))
-    dropout = checked("the model", "dropout", dropout, Number(least=0, below=1))
+    dropout = checked("the model", "dropout", dropout, Finite(least=0, below=1))
     parts: list[nn.Module] = []
     for before, after in pairwise([width, *hidden]):
         parts += [nn.Linear(before, after), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import UsageError
-from fleet.models.parts.base import Examples, Outputs, Recommender
+from fleet.models.parts.base import BatchLike, Outputs, Recommender
 from fleet.models.parts.histories import PADDING, at_place, held, last_place, matrix, one_table
 from fleet.ps.job.initializers import Normal
 from fleet.ps.job.spec import RuleSpec
@@ -45,17 +45,17 @@ class NextItem(Recommender):
         beside = (["items"], []) if items is not None else (["ids"], ["negatives"])
         self.rows = one_table(dim, beside[0], ["history", *beside[1]], rule, Normal(0.0, 0.02))
 
-    def encode(self, rows: torch.Tensor, mask: torch.Tensor, batch: Examples) -> torch.Tensor:
+    def encode(self, rows: torch.Tensor, mask: torch.Tensor, batch: BatchLike) -> torch.Tensor:
         """States [B, L, dim] of a history's rows [B, L, dim]; `mask` says where there is an item."""
         raise NotImplementedError
 
-    def keys(self, batch: Examples) -> Any:
+    def keys(self, batch: BatchLike) -> Any:
         history = matrix(batch, self.history)
         if self.items is not None:
             return {"items": self.items, "history": history}
         return {"ids": batch.ids, "history": history, "negatives": matrix(batch, self.negatives)}
 
-    def forward(self, batch: Examples) -> Outputs:
+    def forward(self, batch: BatchLike) -> Outputs:
         keys = self.keys(batch)
         rows = self.rows(keys)
         mask = held(keys["history"], rows["history"].device)
@@ -77,7 +77,7 @@ class NextItem(Recommender):
         following[torch.arange(len(history), device=history.device), last_place(mask)] = last
         return following
 
-    def loss(self, outputs: Outputs, batch: Examples) -> torch.Tensor:
+    def loss(self, outputs: Outputs, batch: BatchLike) -> torch.Tensor:
         history = matrix(batch, self.history)
         mask = held(history, outputs.device)
         if self.objective == "bce":
@@ -94,7 +94,7 @@ class NextItem(Recommender):
             losses = losses * batch.weight.to(losses.device).unsqueeze(1)
         return losses.mean()
 
-    def _right(self, history: torch.Tensor, batch: Examples, outputs: torch.Tensor) -> torch.Tensor:
+    def _right(self, history: torch.Tensor, batch: BatchLike, outputs: torch.Tensor) -> torch.Tensor:
         """The number of the right logit at each place, in one row."""
         if self.items is None:
             return torch.zeros(outputs.shape[:2], dtype=torch.int64, device=outputs.device).flatten()
@@ -109,7 +109,7 @@ class NextItem(Recommender):
         """With `items` all logits; without, those of the right item at each place."""
         return outputs if self.items is not None else outputs[..., 0]
 
-    def newest(self, outputs: Outputs, batch: Examples) -> torch.Tensor:
+    def newest(self, outputs: Outputs, batch: BatchLike) -> torch.Tensor:
         """[B, N] of `outputs` [B, L, N]: how likely each item comes next."""
         mask = held(matrix(batch, self.history), outputs.device)
         return at_place(outputs, last_place(mask)) if self.every_place else outputs.squeeze(1)

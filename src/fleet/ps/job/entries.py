@@ -12,9 +12,9 @@ from __future__ import annotations
 from fleet.errors import UsageError
 from fleet.ps.job.argument_names import says_what_was_meant
 from fleet.ps.job.spec import EntrySpec, checked
-from fleet.strategy.check import Number, Text, Whole
+from fleet.strategy.check import Finite, Text, Whole
 
-NOT_NEGATIVE = Number(least=0)
+NOT_NEGATIVE = Finite(least=0)
 
 
 @says_what_was_meant
@@ -32,7 +32,7 @@ def CountFilterEntry(count: int) -> EntrySpec:
 @says_what_was_meant
 def ProbabilityEntry(probability: float) -> EntrySpec:
     """Each step that pushes a key without a row gives it one with this probability, strictly between 0 and 1."""
-    value = checked("ProbabilityEntry", "probability", probability, Number(above=0, below=1))
+    value = checked("ProbabilityEntry", "probability", probability, Finite(above=0, below=1))
     return EntrySpec("probability", (("probability", value),))
 
 

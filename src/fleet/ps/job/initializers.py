@@ -10,22 +10,22 @@ from __future__ import annotations
 from fleet.errors import UsageError
 from fleet.ps.job.argument_names import says_what_was_meant
 from fleet.ps.job.spec import InitializerSpec, checked
-from fleet.strategy.check import Number
+from fleet.strategy.check import Finite
 
-ABOVE_ZERO = Number(above=0)
+ABOVE_ZERO = Finite(above=0)
 
 
 @says_what_was_meant
 def Constant(value: float = 0.0) -> InitializerSpec:
     """Every element is `value`."""
-    return InitializerSpec("constant", (("value", checked("initializer constant", "value", value, Number())),))
+    return InitializerSpec("constant", (("value", checked("initializer constant", "value", value, Finite())),))
 
 
 @says_what_was_meant
 def Uniform(low: float, high: float) -> InitializerSpec:
     """Elements uniformly distributed between `low` and `high`."""
     low, high = (
-        checked("initializer uniform", name, value, Number()) for name, value in (("low", low), ("high", high))
+        checked("initializer uniform", name, value, Finite()) for name, value in (("low", low), ("high", high))
     )
     if low >= high:
         raise UsageError(f"initializer uniform: low must be below high, got {low} and {high}; Constant gives one value")
@@ -47,5 +47,5 @@ def TruncatedNormal(mean: float = 0.0, std: float = 1.0) -> InitializerSpec:
 def _bell(name: str, mean: float, std: float) -> InitializerSpec:
     owner = f"initializer {name}"
     return InitializerSpec(
-        name, (("mean", checked(owner, "mean", mean, Number())), ("std", checked(owner, "std", std, ABOVE_ZERO)))
+        name, (("mean", checked(owner, "mean", mean, Finite())), ("std", checked(owner, "std", std, ABOVE_ZERO)))
     )

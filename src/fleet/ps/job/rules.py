@@ -22,21 +22,21 @@ from typing import Any, ParamSpec
 from fleet.errors import UsageError
 from fleet.ps.job.argument_names import says_what_was_meant
 from fleet.ps.job.spec import RuleSpec, checked
-from fleet.strategy.check import Check, Many, Number, Switch
+from fleet.strategy.check import Check, Finite, Many, Switch
 
-NOT_NEGATIVE = Number(least=0)
+NOT_NEGATIVE = Finite(least=0)
 CHECKS: dict[str, Check[float]] = {
     "maximize": Switch(),
     "nesterov": Switch(),
     "amsgrad": Switch(),
     "centered": Switch(),
     "decoupled_weight_decay": Switch(),
-    "dampening": Number(),
-    "beta1": Number(least=0, below=1),
-    "beta2": Number(least=0, below=1),
-    "alpha": Number(least=0, below=1),
-    "decay": Number(least=0, below=1),
-    "lr_power": Number(least=-1, most=0),
+    "dampening": Finite(),
+    "beta1": Finite(least=0, below=1),
+    "beta2": Finite(least=0, below=1),
+    "alpha": Finite(least=0, below=1),
+    "decay": Finite(least=0, below=1),
+    "lr_power": Finite(least=-1, most=0),
 }
 
 P = ParamSpec("P")
@@ -77,7 +77,7 @@ def _spec(name: str, **args: Any) -> RuleSpec:
 
 
 def _betas(name: str, betas: Sequence[float]) -> tuple[float, ...]:
-    pair = checked(f"rule {name}", "betas", betas, Many(Number()))
+    pair = checked(f"rule {name}", "betas", betas, Many(Finite()))
     if len(pair) != 2:
         raise UsageError(f"rule {name}: betas must be two numbers, got {len(pair)}")
     return pair
@@ -113,7 +113,7 @@ def Momentum(
     maximize: bool = False,
 ) -> None:
     """`torch.optim.SGD` with a momentum above 0."""
-    checked("rule momentum", "momentum", momentum, Number(above=0))
+    checked("rule momentum", "momentum", momentum, Finite(above=0))
     if nesterov and dampening != 0:
         raise UsageError(f"rule momentum: nesterov needs dampening 0, got {dampening}")
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 from fleet.errors import UsageError
 from fleet.ps.job.difference import difference as difference
 from fleet.ps.job.json_form import JsonForm
-from fleet.strategy.check import Check, Many, Maybe, Number, RefusedError, Text, Whole
+from fleet.strategy.check import Check, Finite, Many, Maybe, RefusedError, Text, Whole
 from fleet.strategy.field import shown
 from fleet.strategy.mode import Mode
 from fleet.strategy.wire import FORMATS, VALUE_FORMATS
@@ -70,7 +70,7 @@ class NamedSpec(JsonForm):
         name = _name(self.kind, self.name)
         pairs = [tuple(pair) for pair in self.args]
         owner = f"{self.kind} {name}"
-        args = {_name(owner, key): checked(owner, str(key), value, Number()) for key, value in pairs}
+        args = {_name(owner, key): checked(owner, str(key), value, Finite()) for key, value in pairs}
         if len(args) < len(pairs):
             raise UsageError(f"{owner}: an argument is given twice among {shown([key for key, _ in pairs])}")
         _set(self, name=name, args=tuple(sorted(args.items())))
@@ -146,8 +146,8 @@ class TableSpec(JsonForm):
             max_bytes=_max_bytes(owner, self.max_bytes, self.width),
             seed=checked(owner, "seed", self.seed, Whole(least=0)),
             max_rows=checked(owner, "max_rows", self.max_rows, Whole(least=0)),
-            max_norm=None if self.max_norm is None else checked(owner, "max_norm", self.max_norm, Number(above=0)),
-            norm_type=None if self.norm_type is None else checked(owner, "norm_type", self.norm_type, Number(above=0)),
+            max_norm=None if self.max_norm is None else checked(owner, "max_norm", self.max_norm, Finite(above=0)),
+            norm_type=None if self.norm_type is None else checked(owner, "norm_type", self.norm_type, Finite(above=0)),
             row_format=checked(owner, "wire of rows", self.row_format, Maybe(Text(FORMATS))),
             gradient_format=checked(owner, "wire of gradients", self.gradient_format, Maybe(Text(FORMATS))),
             memory=_memory(owner, self.memory, self.max_bytes),
@@ -210,7 +210,7 @@ class DenseSpec(JsonForm):
             blocks=tuple(self.blocks),
             value_format=checked("dense parameters", "value_format", self.value_format, Text(VALUE_FORMATS)),
             gradient_format=checked("dense parameters", "gradient_format", self.gradient_format, Text(FORMATS)),
-            topk=checked("dense parameters", "topk", self.topk, Maybe(Number(above=0, below=1))),
+            topk=checked("dense parameters", "topk", self.topk, Maybe(Finite(above=0, below=1))),
         )
         check_cover([(name, prod(shape)) for name, shape in shapes], self.blocks)
         for block in self.blocks:
@@ -298,7 +298,7 @@ class JobSpec(JsonForm):
                 _instance("job", f"kept[{index}]", tensor, KeptTensor, "fleet.ps.job.spec")
                 for index, tensor in enumerate(self.kept)
             ),
-            clip_norm=checked("job", "clip_norm", self.clip_norm, Maybe(Number(above=0))),
+            clip_norm=checked("job", "clip_norm", self.clip_norm, Maybe(Finite(above=0))),
         )
         _once("table", (table.name for table in self.tables))
         names = Text(tuple(table.name for table in self.tables))
@@ -347,7 +347,7 @@ def check_cover(sizes: Sequence[tuple[str, int]], blocks: Sequence[DenseBlock]) 
 
 
 def _bounds(owner: str, value: object) -> tuple[float, float]:
-    pair = checked(owner, "bounds", value, Many(Number()))
+    pair = checked(owner, "bounds", value, Many(Finite()))
     if len(pair) != 2 or not pair[0] < pair[1]:
         raise UsageError(f"{owner}: bounds must be (low, high) with low < high, got {shown(value)}")
     return pair[0], pair[1]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet_paddle.tools import one_endpoint_a_machine
+from fleet_paddle.tools.helpers import one_endpoint_a_machine
 
 paddle: Any = importlib.import_module("paddle")
 fluid: Any = paddle.fluid

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from fleet.errors import UsageTypeError
-from fleet_paddle import io
-from fleet_paddle.collating import RaggedError, default_collate_fn, default_convert_fn
+from fleet_paddle.batches import io
+from fleet_paddle.batches.collating import RaggedError, default_collate_fn, default_convert_fn
 from fleet_paddle.imperative import Tensor, to_tensor
 
 Point = namedtuple("Point", "a b")

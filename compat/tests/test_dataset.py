@@ -17,7 +17,8 @@ import pytest
 from PIL import Image
 
 from fleet.errors import UsageError
-from fleet_paddle import reader
+from fleet_paddle.batches import reader
+from fleet_paddle.batches.reader import batch
 from fleet_paddle.dataset import (
     cifar,
     common,
@@ -33,7 +34,6 @@ from fleet_paddle.dataset import (
     wmt14,
     wmt16,
 )
-from fleet_paddle.reader import batch
 
 savemat = importlib.import_module("scipy.io").savemat  # here: it sets a variable when it is first imported
 

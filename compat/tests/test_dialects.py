@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import UsageError
-from fleet_paddle import dialects
-from fleet_paddle.dialects import collective, with_servers
+from fleet_paddle.jobs import dialects
+from fleet_paddle.jobs.dialects import collective, with_servers
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,15 @@ from fleet import api
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.roles import Role, UserDefinedRoleMaker
 from fleet.strategy import Mode
-from fleet_paddle import dygraph, imperative, io, metrics, mode, older_fleet, optimizer
+from fleet_paddle import dygraph, imperative, mode, optimizer
+from fleet_paddle.batches import io
 from fleet_paddle.fluid import layers as fluid_layers
 from fleet_paddle.imperative.nn import functional
-from fleet_paddle.programs import composed, inference_files
-from fleet_paddle.server_modes import StrategyFactory
-from fleet_paddle.strategy import CollectiveStrategy
+from fleet_paddle.jobs import metrics, older_fleet
+from fleet_paddle.programs import inference_files
+from fleet_paddle.programs.networks import composed
+from fleet_paddle.strategies.collective_strategy import CollectiveStrategy
+from fleet_paddle.strategies.server_modes import StrategyFactory
 from fleet_programs import layers
 
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)

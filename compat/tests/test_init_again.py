@@ -15,7 +15,7 @@ from fleet import api
 from fleet.errors import RoleError
 from fleet.net import Hold
 from fleet.roles import PaddleCloudRoleMaker, Role, UserDefinedRoleMaker
-from fleet_paddle.init_again import init_on
+from fleet_paddle.jobs.init_again import init_on
 
 
 @pytest.fixture

@@ -11,9 +11,11 @@ import pytest
 import torch
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
-from fleet_paddle import flags, io, mode, version
+from fleet_paddle import flags, mode
+from fleet_paddle.batches import io
 from fleet_paddle.imperative import Tensor
 from fleet_paddle.imperative.state import chosen
+from fleet_paddle.tools import version
 
 
 class Pairs(io.Dataset[Any]):

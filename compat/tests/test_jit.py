@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fleet.errors import CheckpointError, UsageError
-from fleet_paddle.imperative.nn.layer import Layer
+from fleet_paddle.imperative.nn.base.layer import Layer
 
 paddle: Any = import_module("paddle")
 jit, nn = paddle.jit, paddle.nn

@@ -14,9 +14,9 @@ import fleet_programs as static
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
 from fleet.strategy import Mode
-from fleet_paddle import inference_job
-from fleet_paddle.communicator import AsyncMode, Communicator
-from fleet_paddle.runtime_config import ServerRuntimeConfig, TrainerRuntimeConfig
+from fleet_paddle.jobs import inference_job
+from fleet_paddle.jobs.communicator import AsyncMode, Communicator
+from fleet_paddle.strategies.runtime_config import ServerRuntimeConfig, TrainerRuntimeConfig
 from fleet_programs.jobs import running
 from fleet_programs.jobs.current import main_program_of, startup_program_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet_paddle import reader
+from fleet_paddle.batches import reader
 
 
 def numbers(count: int) -> Callable[[], Iterator[int]]:

@@ -12,10 +12,10 @@ from fleet import api
 from fleet.errors import NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
 from fleet.roles import Role, UserDefinedRoleMaker
 from fleet.strategy import Mode
-from fleet_paddle import batch_reader, older_fleet
-from fleet_paddle.require import require_version
-from fleet_paddle.runtime_config import TrainerRuntimeConfig
-from fleet_paddle.server_modes import StrategyFactory
+from fleet_paddle.jobs import batch_reader, older_fleet
+from fleet_paddle.strategies.runtime_config import TrainerRuntimeConfig
+from fleet_paddle.strategies.server_modes import StrategyFactory
+from fleet_paddle.tools.require import require_version
 from fleet_programs.transpiler import DistributeTranspilerConfig
 
 

@@ -4,7 +4,10 @@
     programs/      2.0 on programs: the same names for variables of `fleet_programs`; its ops/ and layers/ are
                    families of 1.x that Fleet itself does not need
     fluid/         1.8: layers of programs that run on tensors, optimizers, schedules; dygraph/ its classes
-    dataset/       the datasets of its tutorials; reader.py, what makes readers of readers
+    dataset/       the datasets of its tutorials
+    batches/       from samples to batches: readers, samplers, loaders
+    rows/          functions of 2.0 as rows: how each is called, on tensors and on variables
+    jobs/          jobs and launchers of several versions; strategies/ their settings
 
 The files beside them are called the same whether a script trains tensors or programs: which is meant follows from what
 a call is given.
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _find_method(variable: Variable, name: str) -> Any:
-    from fleet_paddle.programs.methods import find_method
+    from fleet_paddle.programs.variables.methods import find_method
 
     return find_method(variable, name)
 

@@ -13,7 +13,7 @@ import torch
 
 from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.imperative.tensor import as_paddle
-from fleet_paddle.programs.missing import not_built
+from fleet_paddle.programs.variables.missing import not_built
 from fleet_paddle.variables import has_variable
 
 __all__ = [

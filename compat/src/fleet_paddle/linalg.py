@@ -8,9 +8,9 @@ import torch
 
 from fleet.errors import UsageError
 from fleet_paddle.imperative.tensor import as_paddle
-from fleet_paddle.programs.computed import add
-from fleet_paddle.programs.missing import not_built
-from fleet_paddle.programs.ops import linalg as ops
+from fleet_paddle.programs.ops.algebra import linalg as ops
+from fleet_paddle.programs.variables.computed import add
+from fleet_paddle.programs.variables.missing import not_built
 from fleet_paddle.variables import has_variable
 from fleet_programs.definition.registry import Kernel
 

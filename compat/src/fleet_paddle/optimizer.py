@@ -12,7 +12,7 @@ from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet_paddle import mode
 from fleet_paddle.imperative import optimizer as of_tensors
 from fleet_paddle.imperative.optimizer import later
-from fleet_paddle.programs.adadelta import Adadelta as _Adadelta
+from fleet_paddle.programs.optimizers.adadelta import Adadelta as _Adadelta
 from fleet_paddle.rates import follow
 from fleet_programs import optimizer as of_programs
 from fleet_programs.expressions.spelling import Spelling

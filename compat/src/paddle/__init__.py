@@ -12,7 +12,7 @@ __version__ = "2.0.0"
 alias(
     __name__,
     {
-        "fleet_paddle.reader": "batch",
+        "fleet_paddle.batches.reader": "batch",
         "fleet_paddle.flags": "get_flags set_flags",
         "fleet_paddle.mode": "disable_static enable_static in_dynamic_mode seed",
         "fleet_paddle.attr": "ParamAttr",
@@ -20,7 +20,8 @@ alias(
         "fleet_paddle.hapi.model": "Model",
         "fleet_paddle.hapi.summary": "summary",
         "fleet_programs": "CPUPlace CUDAPinnedPlace CUDAPlace",
-        "fleet_paddle.programs.var_types": "bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint8",
+        "fleet_paddle.programs.variables.var_types": "bfloat16 bool float16 float32 float64 int16 int32 int64 int8 "
+        "uint8",
         "fleet_paddle.imperative": "DataParallel Tensor abs acos acosh add add_n addmm all allclose angle any arange "
         "argmax argmin "
         "argsort as_complex as_real asin asinh assign atan atan2 atanh bernoulli bincount bitwise_and "

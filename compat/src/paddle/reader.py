@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet_paddle.reader": "ComposeNotAligned buffered cache chain compose firstn map_readers multiprocess_reader "
-        "shuffle xmap_readers",
+        "fleet_paddle.batches.reader": "ComposeNotAligned buffered cache chain compose firstn map_readers "
+        "multiprocess_reader shuffle xmap_readers",
     },
 )

@@ -16,7 +16,7 @@ import fleet_paddle.imperative as paddle
 from fleet.errors import CheckpointError, NotSupportedError, UsageError, UsageTypeError
 from fleet.strategy import DistributedStrategy
 from fleet_paddle.imperative.shape import Shape
-from fleet_paddle.programs.var_types import VarDesc
+from fleet_paddle.programs.variables.var_types import VarDesc
 
 X = paddle.to_tensor([[1.0, 2.0], [3.0, 4.0]])
 

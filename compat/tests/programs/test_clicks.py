@@ -11,7 +11,7 @@ import torch
 import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle.programs import layers
-from fleet_paddle.programs.ops.xxhash import xxh64
+from fleet_paddle.programs.ops.clicked.xxhash import xxh64
 from fleet_programs.layers.io import fed
 from fleet_programs.program.program import Program
 from program_support.programs import building

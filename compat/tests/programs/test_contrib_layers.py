@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fleet.errors import NotReadyError, UsageError
-from fleet_paddle.programs import contrib_layers as contrib
+from fleet_paddle.programs.networks import contrib_layers as contrib
 from fleet_programs.expressions import names
 from program_support.programs import building
 from program_support.static_ops import check, normal

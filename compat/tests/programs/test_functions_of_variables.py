@@ -14,8 +14,8 @@ from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle import mode
 from fleet_paddle.imperative import nn
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.rows import newer
 from fleet_paddle.rows.listing import functions
+from fleet_paddle.rows.tensors import newer
 from program_support.both_ways import same
 from program_support.programs import building
 

@@ -9,7 +9,7 @@ import pytest
 
 import fleet_programs as static
 from fleet_paddle.fluid import layers as L  # noqa: N812 - as scripts call it
-from fleet_paddle.programs.lod import LoDTensor
+from fleet_paddle.programs.variables.lod import LoDTensor
 from fleet_programs.layers.io import fed
 from program_support.programs import building
 

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import UsageError
-from fleet_paddle.programs import nets
+from fleet_paddle.programs.networks import nets
 from fleet_programs.layers.io import fed
 from program_support.programs import building
 from program_support.static_ops import check, normal

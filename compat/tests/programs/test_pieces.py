@@ -13,7 +13,8 @@ from torch.nn import functional
 
 import fleet_programs as static
 from fleet.errors import NotSupportedError, UsageError
-from fleet_paddle.programs.layers import pieces, projected
+from fleet_paddle.programs.layers import pieces
+from fleet_paddle.programs.layers.recurrent import projected
 from program_support.programs import building
 from program_support.static_ops import check, feed_variable, normal
 

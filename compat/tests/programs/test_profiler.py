@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fleet.errors import NotReadyError, UsageError
-from fleet_paddle.programs import profiler
+from fleet_paddle.programs.measures import profiler
 
 
 def test_a_table_and_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.metrics import AUC
-from fleet_paddle.programs import metrics, text_metrics
+from fleet_paddle.programs.measures import metrics, text_metrics
 
 PREDS, LABELS = np.array([[0.9], [0.8], [0.3], [0.6]]), np.array([[1], [0], [1], [1]])
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet_paddle.programs.layers import recurrent
-from fleet_paddle.programs.ops.gates import ACTIVATIONS
+from fleet_paddle.programs.layers.recurrent import recurrent
+from fleet_paddle.programs.ops.recurrent.gates import ACTIVATIONS
 from fleet_programs.layers.io import fed
 from fleet_programs.program.program import Program
 from program_support.programs import building

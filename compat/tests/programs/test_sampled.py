@@ -13,7 +13,7 @@ from torch.nn import functional
 import fleet_programs as static
 from fleet.errors import UsageError
 from fleet_paddle.programs.layers import sampled
-from fleet_paddle.programs.ops import sampled as ops
+from fleet_paddle.programs.ops.losses import sampled as ops
 from fleet_programs.layers.io import fed
 from fleet_programs.layers.table import mean
 from program_support.programs import building

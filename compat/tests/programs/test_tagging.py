@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet_paddle.programs.layers import tagging
+from fleet_paddle.programs.layers.ragged import tagging
 from fleet_programs.layers.io import fed
 from fleet_programs.parameters.attr import ParamAttr
 from fleet_programs.program.program import Program

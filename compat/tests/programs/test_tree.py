@@ -7,7 +7,7 @@ import pytest
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle.programs.device import device_guard
-from fleet_paddle.programs.tree import tdm_child, tdm_sampler
+from fleet_paddle.programs.networks.tree import tdm_child, tdm_sampler
 from fleet_programs.layers.io import fed
 from program_support.programs import building
 

@@ -1,4 +1,4 @@
-"""Small datasets that tutorials use, as readers (`fleet_paddle.reader`): each call of one is a pass over its samples.
+"""Small datasets that tutorials use, as readers (`batches.reader`): each call of one is a pass over its samples.
 
 The original files are read from `FLEET_DATA_HOME/<name>/`, by the names they have always had; nothing is downloaded.
 Where they are missing, samples are made up: of the same shape and much the same statistics, with something to learn in

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fleet_paddle.batches.reader import map_readers, xmap_readers
 from fleet_paddle.dataset.images import blocks
 from fleet_paddle.dataset.original_files import original
-from fleet_paddle.reader import map_readers, xmap_readers
 
 Picture = npt.NDArray[np.float32]
 Sample = tuple[Picture, int]

@@ -13,7 +13,7 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet_paddle.attr import with_suffix
 from fleet_paddle.dygraph.layer import Layer, whole
 from fleet_paddle.fluid import layers
-from fleet_paddle.imperative.nn.taking import TakingLayer
+from fleet_paddle.imperative.nn.base.taking import TakingLayer
 from fleet_paddle.imperative.tensor import as_paddle
 
 

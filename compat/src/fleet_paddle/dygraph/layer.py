@@ -8,7 +8,7 @@ from typing import Any
 from fleet.errors import UsageError, UsageTypeError
 from fleet_paddle.fluid import layers
 from fleet_paddle.imperative import nn
-from fleet_paddle.imperative.nn.taking import TakingLayer
+from fleet_paddle.imperative.nn.base.taking import TakingLayer
 from fleet_programs.operators import definition, known
 
 

@@ -12,8 +12,8 @@ from fleet_paddle.dygraph.layer import ActingLayer, Layer, activation, whole
 from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative import nn
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.norm import shape_of, trained
-from fleet_paddle.imperative.nn.taking import TakingLayer
+from fleet_paddle.imperative.nn.base.taking import TakingLayer
+from fleet_paddle.imperative.nn.norms.norm import shape_of, trained
 from fleet_programs import layers
 
 _group_norm = computed("group_norm", layers.group_norm)

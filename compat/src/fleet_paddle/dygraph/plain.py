@@ -11,7 +11,7 @@ from fleet_paddle.dygraph.layer import Layer
 from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative import ParallelEnv, init_parallel_env
 from fleet_paddle.imperative.creation import to_tensor
-from fleet_paddle.imperative.nn.taking import TakingLayer
+from fleet_paddle.imperative.nn.base.taking import TakingLayer
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
 from fleet_programs import layers
 

@@ -14,7 +14,7 @@ from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative import nn as imperative
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.tensor import as_paddle
-from fleet_paddle.programs.ops.gru import matrices
+from fleet_paddle.programs.ops.recurrent.gru import matrices
 from fleet_programs import layers
 from fleet_programs.parameters.initializer import Constant, Normal
 

@@ -18,8 +18,9 @@ from fleet_paddle import mode
 from fleet_paddle.fluid import making, shortcuts
 from fleet_paddle.fluid.traced import Traced
 from fleet_paddle.past import with_past
-from fleet_paddle.programs import composed, nets, sized
 from fleet_paddle.programs import layers as more
+from fleet_paddle.programs.networks import composed, nets
+from fleet_paddle.programs.variables import sized
 from fleet_programs import layers
 from fleet_programs.expressions.callsite import prefix
 from fleet_programs.program.variable import Variable

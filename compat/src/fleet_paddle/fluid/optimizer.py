@@ -21,7 +21,7 @@ from fleet_paddle.fluid.rates import LearningRateDecay
 from fleet_paddle.fluid.updates import Pairs, Updates, with_gradients
 from fleet_paddle.imperative.optimizer.gradients import drop
 from fleet_paddle.imperative.optimizer.lr import LRScheduler
-from fleet_paddle.programs import adadelta
+from fleet_paddle.programs.optimizers import adadelta
 from fleet_paddle.rates import follow
 from fleet_programs import optimizer as of_programs
 from fleet_programs.parameters.settings import number

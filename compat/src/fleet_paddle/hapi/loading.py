@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch.utils import data
 
-from fleet_paddle.io import DataLoader
-from fleet_paddle.sampling import DistributedBatchSampler
+from fleet_paddle.batches.io import DataLoader
+from fleet_paddle.batches.sampling import DistributedBatchSampler
 
 
 def loader_of(given: Any, batch_size: int, shuffle: bool, drop_last: bool, num_workers: int) -> Any:

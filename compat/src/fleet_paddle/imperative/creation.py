@@ -1,4 +1,4 @@
-"""Tensors of numbers, whatever the mode: what the functions of `rows.making` are where no program is meant.
+"""Tensors of numbers, whatever the mode: what the functions of `rows.tensors.making` are where no program is meant.
 
 A `dtype` is a name such as 'float32', or torch's or numpy's own.
 """
@@ -148,7 +148,7 @@ def create_parameter(
     if chosen.programs:
         settings = dtype or "float32", name, attr, is_bias, default_initializer
         return cast("Parameter", layers.create_parameter(sizes(shape), *settings))
-    from fleet_paddle.imperative.nn.parameter import make
+    from fleet_paddle.imperative.nn.base.parameter import make
 
     made = make(sizes(shape), attr if attr is not None else name, dtype, is_bias, default_initializer)
     if made is None:

@@ -20,7 +20,7 @@ from fleet.errors import CheckpointError, UsageError, UsageTypeError
 from fleet_paddle.hapi.spec import InputSpec
 from fleet_paddle.imperative.creation import to_tensor
 from fleet_paddle.imperative.files import save as save_values
-from fleet_paddle.imperative.nn.layer import Layer
+from fleet_paddle.imperative.nn.base.layer import Layer
 from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.jit.functions import StaticFunction
 

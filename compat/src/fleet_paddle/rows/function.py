@@ -10,7 +10,7 @@ import torch
 
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.tensor import Parameter, Tensor, as_paddle
-from fleet_paddle.programs.missing import not_built
+from fleet_paddle.programs.variables.missing import not_built
 from fleet_paddle.variables import has_variable
 from fleet_programs.expressions.spelling import Spelling
 

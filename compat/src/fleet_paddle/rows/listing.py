@@ -7,11 +7,15 @@ from importlib import import_module
 from fleet_paddle.rows import operators
 from fleet_paddle.rows.function import Function
 
-_FAMILIES = (
-    "activation arithmetic asking conv image linear loss loss_special making newer noise norm ordering picking pool "
-    "random reduction shaping vectors weighted"
-)
-_ROWS: list[list[Function]] = [import_module(f"fleet_paddle.rows.{name}").FUNCTIONS for name in _FAMILIES.split()]
+_FAMILIES = {
+    "networks": "activation conv image linear loss loss_special noise norm pool weighted",
+    "tensors": "arithmetic asking making newer ordering picking random reduction shaping vectors",
+}
+_ROWS: list[list[Function]] = [
+    import_module(f"fleet_paddle.rows.{room}.{name}").FUNCTIONS
+    for room, names in _FAMILIES.items()
+    for name in names.split()
+]
 
 
 def functions() -> list[Function]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from fleet_paddle.programs import sized
+from fleet_paddle.programs.variables import sized
 from fleet_paddle.rows.function import Function
 from fleet_programs.definition.registry import Calls, Definition
 from fleet_programs.expressions.signs import combine

@@ -26,7 +26,7 @@ def of_functions(home: str) -> str:
 def of_classes() -> str:
     """The text of the table of layer classes."""
     found = sorted((one for one in functions() if one.layer), key=lambda one: one.layer)
-    lines = ["from typing import Any", "", "from fleet_paddle.imperative.nn.of_function import FunctionLayer", ""]
+    lines = ["from typing import Any", "", "from fleet_paddle.imperative.nn.base.of_function import FunctionLayer", ""]
     lines += [_listed(one.layer for one in found)]
     for one in found:
         given = [each for each in one.spelling.parameters[one.num_operands :] if each.name != "training"]

@@ -5,4 +5,7 @@ prototxt.py    `save_to_prototxt` and `load_from_prototxt`
 shown.py       the table that `print(strategy)` shows
 hints.py       fields that choose between ways to the same result
 strategy.py    the class
+
+Beside it, the strategies of version 1.x: `collective_strategy`, `server_strategy` and `server_modes` with their
+`runtime_config`.
 """

@@ -6,7 +6,7 @@ from fleet.launch.entry import end_at_interrupt
 def main() -> None:
     """Start the job that the arguments of this process ask for."""
     end_at_interrupt()
-    from fleet_paddle import dialects
+    from fleet_paddle.jobs import dialects
 
     dialects.launch()
 

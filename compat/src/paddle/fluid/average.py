@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet_paddle.programs.average": "WeightedAverage"})
+alias(__name__, {"fleet_paddle.programs.measures.average": "WeightedAverage"})

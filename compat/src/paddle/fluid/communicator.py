@@ -4,7 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.communicator": "AsyncMode Communicator"},
+    {"fleet_paddle.jobs.communicator": "AsyncMode Communicator"},
     refused={
         "LargeScaleKV": "rows are on servers: fleet.save_persistables(exe, dirname) writes them and "
         "fleet.init_server(dirname) reads them",

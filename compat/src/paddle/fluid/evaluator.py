@@ -4,6 +4,6 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.programs.evaluators": "ChunkEvaluator EditDistance"},
+    {"fleet_paddle.programs.measures.evaluators": "ChunkEvaluator EditDistance"},
     refused={"DetectionMAP": "use Precision and Recall of fluid.metrics"},
 )

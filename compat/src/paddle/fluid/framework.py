@@ -7,12 +7,12 @@ alias(
     {
         "fleet_programs": "Block Operator Parameter Program Variable cpu_places cuda_places default_main_program "
         "default_startup_program name_scope program_guard",
-        "fleet_paddle.require": "require_version",
+        "fleet_paddle.tools.require": "require_version",
         "fleet_paddle.imperative": "is_compiled_with_cuda",
     },
     renamed={
         "ParamBase": "fleet_paddle.imperative.tensor:Parameter",
-        "_get_var": "fleet_paddle.programs.finding:variable_named",
+        "_get_var": "fleet_paddle.programs.variables.finding:variable_named",
         "in_dygraph_mode": "fleet_paddle.mode:is_dynamic",
     },
 )

@@ -6,12 +6,12 @@ alias(
     __name__,
     {
         "fleet_programs.io": "*",
-        "fleet_paddle.reader": "batch buffered cache chain compose firstn map_readers multiprocess_reader shuffle "
-        "xmap_readers",
+        "fleet_paddle.batches.reader": "batch buffered cache chain compose firstn map_readers multiprocess_reader "
+        "shuffle xmap_readers",
     },
     renamed={
-        "DataLoader": "fleet_paddle.io:DataLoader",
-        "PyReader": "fleet_paddle.program_loaders:PyReader",
+        "DataLoader": "fleet_paddle.batches.io:DataLoader",
+        "PyReader": "fleet_paddle.batches.program_loaders:PyReader",
         "load": "fleet_paddle.foreign.loading:load",
         "load_inference_model": "fleet_paddle.foreign.loading:load_inference_model",
         "load_params": "fleet_paddle.foreign.loading:load_params",

@@ -4,6 +4,6 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.programs.metrics": "*", "fleet_paddle.programs.text_metrics": "*"},
+    {"fleet_paddle.programs.measures.metrics": "*", "fleet_paddle.programs.measures.text_metrics": "*"},
     refused={"DetectionMAP": "use Precision and Recall"},
 )

@@ -7,9 +7,9 @@ alias(
     {
         "fleet_paddle.fluid.optimizer": "*",
         "fleet_programs.optimizer.moving_average": "ExponentialMovingAverage",
-        "fleet_paddle.programs.around": "GradientMergeOptimizer LookaheadOptimizer",
-        "fleet_paddle.programs.model_average": "ModelAverage",
-        "fleet_paddle.programs.recomputing": "RecomputeOptimizer",
+        "fleet_paddle.programs.optimizers.around": "GradientMergeOptimizer LookaheadOptimizer",
+        "fleet_paddle.programs.optimizers.model_average": "ModelAverage",
+        "fleet_paddle.programs.optimizers.recomputing": "RecomputeOptimizer",
     },
     refused={
         "DGCMomentumOptimizer": "train a torch module with strategy.dgc = True",

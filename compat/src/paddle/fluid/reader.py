@@ -4,6 +4,6 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_programs": "EOFException", "fleet_paddle.program_loaders": "PyReader"},
-    renamed={"DataLoader": "fleet_paddle.io:DataLoader"},
+    {"fleet_programs": "EOFException", "fleet_paddle.batches.program_loaders": "PyReader"},
+    renamed={"DataLoader": "fleet_paddle.batches.io:DataLoader"},
 )

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet_paddle.imperative.nn.utils": "*"})
+alias(__name__, {"fleet_paddle.imperative.nn.norms.utils": "*"})

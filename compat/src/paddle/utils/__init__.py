@@ -4,7 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.require": "require_version", "fleet_paddle.tools": "deprecated try_import"},
+    {"fleet_paddle.tools.require": "require_version", "fleet_paddle.tools.helpers": "deprecated try_import"},
     renamed={"run_check": "fleet.selfcheck:main"},
     parts="cpp_extension download plot profiler unique_name",
     refused={

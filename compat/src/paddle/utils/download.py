@@ -4,6 +4,6 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.tools": "get_path_from_url get_weights_path_from_url"},
-    renamed={"_get_unique_endpoints": "fleet_paddle.tools:one_endpoint_a_machine"},
+    {"fleet_paddle.tools.helpers": "get_path_from_url get_weights_path_from_url"},
+    renamed={"_get_unique_endpoints": "fleet_paddle.tools.helpers:one_endpoint_a_machine"},
 )

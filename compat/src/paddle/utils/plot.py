@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet_paddle.plotting": "Ploter"})
+alias(__name__, {"fleet_paddle.tools.plotting": "Ploter"})

@@ -4,7 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.reader": "batch"},
+    {"fleet_paddle.batches.reader": "batch"},
     renamed={
         "dataset": "paddle.dataset",
         "minibatch": "paddle.reader",

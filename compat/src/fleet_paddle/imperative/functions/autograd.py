@@ -10,7 +10,7 @@ import torch
 
 from fleet.errors import NotSupportedError
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
-from fleet_paddle.programs.missing import not_built
+from fleet_paddle.programs.variables.missing import not_built
 from fleet_paddle.variables import has_variable
 
 __all__ = ["grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]

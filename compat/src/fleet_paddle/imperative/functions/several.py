@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from fleet_paddle.imperative.tensor import as_paddle
-from fleet_paddle.programs.computed import add
+from fleet_paddle.programs.variables.computed import add
 from fleet_paddle.variables import has_variable
 
 

@@ -5,36 +5,40 @@ from __future__ import annotations
 
 from fleet_paddle.imperative.nn import (
     activation,
-    attention,
-    batch_norm,
-    cells,
     conv,
     distance,
     dropout,
     functional,
     image,
-    initializer,
     loss_special,
-    norm,
-    recurrent,
     table,
-    transformer,
     weighted,
 )
 from fleet_paddle.imperative.nn.activation import *
-from fleet_paddle.imperative.nn.attention import *
-from fleet_paddle.imperative.nn.batch_norm import *
-from fleet_paddle.imperative.nn.cells import *
+from fleet_paddle.imperative.nn.base import initializer
+from fleet_paddle.imperative.nn.base.layer import (
+    Flatten,
+    Identity,
+    Layer,
+    LayerDict,
+    LayerList,
+    ParameterList,
+    Sequential,
+)
 from fleet_paddle.imperative.nn.conv import *
 from fleet_paddle.imperative.nn.distance import *
 from fleet_paddle.imperative.nn.dropout import *
 from fleet_paddle.imperative.nn.image import *
-from fleet_paddle.imperative.nn.layer import Flatten, Identity, Layer, LayerDict, LayerList, ParameterList, Sequential
 from fleet_paddle.imperative.nn.loss_special import *
-from fleet_paddle.imperative.nn.norm import *
-from fleet_paddle.imperative.nn.recurrent import *
+from fleet_paddle.imperative.nn.norms import batch_norm, norm
+from fleet_paddle.imperative.nn.norms.batch_norm import *
+from fleet_paddle.imperative.nn.norms.norm import *
+from fleet_paddle.imperative.nn.sequences import attention, cells, recurrent, transformer
+from fleet_paddle.imperative.nn.sequences.attention import *
+from fleet_paddle.imperative.nn.sequences.cells import *
+from fleet_paddle.imperative.nn.sequences.recurrent import *
+from fleet_paddle.imperative.nn.sequences.transformer import *
 from fleet_paddle.imperative.nn.table import *
-from fleet_paddle.imperative.nn.transformer import *
 from fleet_paddle.imperative.nn.weighted import *
 from fleet_programs.backward.clip import GradientClipByGlobalNorm as ClipGradByGlobalNorm
 from fleet_programs.backward.clip import GradientClipByNorm as ClipGradByNorm

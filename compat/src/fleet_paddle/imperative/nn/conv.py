@@ -10,7 +10,7 @@ import torch
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.taking import TakingLayer
+from fleet_paddle.imperative.nn.base.taking import TakingLayer
 from fleet_paddle.imperative.tensor import Tensor
 from fleet_paddle.rows.window import FORMATS, each
 from fleet_programs.parameters.initializer import Normal

@@ -9,8 +9,8 @@ import torch.nn.functional as plain_F  # noqa: N812 - ours is called F
 
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.of_function import FunctionLayer
-from fleet_paddle.imperative.nn.taking import TakingLayer
+from fleet_paddle.imperative.nn.base.of_function import FunctionLayer
+from fleet_paddle.imperative.nn.base.taking import TakingLayer
 from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.variables import has_variable
 

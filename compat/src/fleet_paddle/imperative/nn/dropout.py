@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.errors import UsageError
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.of_function import FunctionLayer
+from fleet_paddle.imperative.nn.base.of_function import FunctionLayer
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout2D", "Dropout3D"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.layer import Layer
+from fleet_paddle.imperative.nn.base.layer import Layer
 
 __all__ = [
     "Pad1D",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from fleet_paddle.imperative.nn.of_function import FunctionLayer
+from fleet_paddle.imperative.nn.base.of_function import FunctionLayer
 from fleet_paddle.rows.function import TABLES, Function
 from fleet_paddle.rows.listing import functions
 

@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from fleet_paddle.imperative.nn.of_function import FunctionLayer
+from fleet_paddle.imperative.nn.base.of_function import FunctionLayer
 
 __all__ = ['AdaptiveAvgPool1D', 'AdaptiveAvgPool2D', 'AdaptiveAvgPool3D', 'AdaptiveMaxPool1D', 'AdaptiveMaxPool2D', 'AdaptiveMaxPool3D', 'AvgPool1D', 'AvgPool2D', 'AvgPool3D', 'BCELoss', 'BCEWithLogitsLoss', 'CELU', 'CosineSimilarity', 'CrossEntropyLoss', 'ELU', 'GELU', 'Hardshrink', 'Hardsigmoid', 'Hardswish', 'Hardtanh', 'KLDivLoss', 'L1Loss', 'LeakyReLU', 'LocalResponseNorm', 'LogSigmoid', 'LogSoftmax', 'MSELoss', 'MarginRankingLoss', 'MaxPool1D', 'MaxPool2D', 'MaxPool3D', 'Maxout', 'Mish', 'NLLLoss', 'PixelShuffle', 'ReLU', 'ReLU6', 'SELU', 'Sigmoid', 'Silu', 'SmoothL1Loss', 'Softmax', 'Softplus', 'Softshrink', 'Softsign', 'Swish', 'Tanh', 'Tanhshrink', 'ThresholdedReLU', 'Unfold', 'Upsample']
 

@@ -9,8 +9,8 @@ from torch import nn
 
 from fleet.errors import UsageError
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.layer import Layer
-from fleet_paddle.imperative.nn.taking import TakingLayer
+from fleet_paddle.imperative.nn.base.layer import Layer
+from fleet_paddle.imperative.nn.base.taking import TakingLayer
 
 __all__ = ["Embedding", "Linear"]
 

@@ -3,48 +3,29 @@
 
 from __future__ import annotations
 
-from fleet_paddle.programs.layers import (
-    aligned,
-    beams,
-    cells,
-    clicks,
-    dense_lstm,
-    dynamic_rnn,
-    flow,
-    functions,
-    image,
-    norms,
-    pairing,
-    pieces,
-    projected,
-    recurrent,
-    sampled,
-    sequence,
-    sequence_rows,
-    static_rnn,
-    table,
-    tagging,
-)
-from fleet_paddle.programs.layers.aligned import *
-from fleet_paddle.programs.layers.beams import *
-from fleet_paddle.programs.layers.cells import *
+from fleet_paddle.programs.layers import clicks, flow, functions, image, norms, pairing, pieces, sampled, table
 from fleet_paddle.programs.layers.clicks import *
-from fleet_paddle.programs.layers.dense_lstm import *
-from fleet_paddle.programs.layers.dynamic_rnn import *
 from fleet_paddle.programs.layers.flow import *
 from fleet_paddle.programs.layers.functions import *
 from fleet_paddle.programs.layers.image import *
 from fleet_paddle.programs.layers.norms import *
 from fleet_paddle.programs.layers.pairing import *
 from fleet_paddle.programs.layers.pieces import *
-from fleet_paddle.programs.layers.projected import *
-from fleet_paddle.programs.layers.recurrent import *
+from fleet_paddle.programs.layers.ragged import aligned, beams, sequence, sequence_rows, tagging
+from fleet_paddle.programs.layers.ragged.aligned import *
+from fleet_paddle.programs.layers.ragged.beams import *
+from fleet_paddle.programs.layers.ragged.sequence import *
+from fleet_paddle.programs.layers.ragged.sequence_rows import *
+from fleet_paddle.programs.layers.ragged.tagging import *
+from fleet_paddle.programs.layers.recurrent import cells, dense_lstm, dynamic_rnn, projected, recurrent, static_rnn
+from fleet_paddle.programs.layers.recurrent.cells import *
+from fleet_paddle.programs.layers.recurrent.dense_lstm import *
+from fleet_paddle.programs.layers.recurrent.dynamic_rnn import *
+from fleet_paddle.programs.layers.recurrent.projected import *
+from fleet_paddle.programs.layers.recurrent.recurrent import *
+from fleet_paddle.programs.layers.recurrent.static_rnn import *
 from fleet_paddle.programs.layers.sampled import *
-from fleet_paddle.programs.layers.sequence import *
-from fleet_paddle.programs.layers.sequence_rows import *
-from fleet_paddle.programs.layers.static_rnn import *
 from fleet_paddle.programs.layers.table import *
-from fleet_paddle.programs.layers.tagging import *
 
 __all__: list[str] = []
 __all__ += beams.__all__

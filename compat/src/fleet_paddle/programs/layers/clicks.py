@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.errors import NotSupportedError
-from fleet_paddle.programs.ops.data_norm import KEPT
+from fleet_paddle.programs.ops.clicked.data_norm import KEPT
 from fleet_programs.layers.building.helper import LayerBuilder
 from fleet_programs.parameters.attr import ParamAttr
 from fleet_programs.parameters.initializer import Constant

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from fleet_paddle.programs.ops.py_func import number_of
+from fleet_paddle.programs.ops.training.py_func import number_of
 from fleet_programs import layers
 from fleet_programs.layers.building.helper import LayerBuilder
 from fleet_programs.layers.building.inside import branch, condition_of, loop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet_paddle.programs.computed import add
+from fleet_paddle.programs.variables.computed import add
 from fleet_programs import layers
 from fleet_programs.layers.building.helper import LayerBuilder
 from fleet_programs.program.variable import Variable

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fleet.errors import UsageError
 from fleet_paddle.programs.layers import table
-from fleet_paddle.programs.ops.image import RANKS
+from fleet_paddle.programs.ops.images.image import RANKS
 from fleet_programs.expressions.callsite import prefix
 from fleet_programs.layers.building.helper import LayerBuilder
 from fleet_programs.program.variable import Variable

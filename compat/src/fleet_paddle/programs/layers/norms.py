@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fleet_paddle.programs.spectral import add_spectral_norm
+from fleet_paddle.programs.networks.spectral import add_spectral_norm
 from fleet_programs.layers.building.helper import LayerBuilder
 from fleet_programs.parameters.attr import ParamAttr
 from fleet_programs.parameters.initializer import Normal

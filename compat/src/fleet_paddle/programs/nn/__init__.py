@@ -12,7 +12,7 @@ from typing import Any
 
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import functional
-from fleet_paddle.imperative.nn.parameter import make
+from fleet_paddle.imperative.nn.base.parameter import make
 from fleet_paddle.imperative.tensor import Tensor
 from fleet_paddle.past import with_past
 from fleet_paddle.programs import layers as more

@@ -12,9 +12,9 @@ alias(
         "worker_index worker_num",
         "fleet_programs": "DatasetFactory InMemoryDataset MultiSlotDataGenerator MultiSlotStringDataGenerator "
         "QueueDataset main_program startup_program",
-        "fleet_paddle.init_again": "init",
+        "fleet_paddle.jobs.init_again": "init",
         "fleet_paddle.strategies.strategy": "DistributedStrategy",
-        "fleet_paddle.older_fleet": "distributed_optimizer fleet init_server load_model save_persistables",
+        "fleet_paddle.jobs.older_fleet": "distributed_optimizer fleet init_server load_model save_persistables",
     },
     renamed={"UtilBase": "fleet.collective.world.util:Util"},
     parts="base data_generator dataset launch metrics utils",

@@ -6,9 +6,9 @@ alias(
     __name__,
     {
         "fleet_programs.layers": "shuffle_batch",
-        "fleet_paddle.programs.contrib_layers": "*",
-        "fleet_paddle.programs.decoders": "BeamSearchDecoder InitState StateCell TrainingDecoder",
-        "fleet_paddle.programs.stacked": "basic_gru basic_lstm",
+        "fleet_paddle.programs.networks.contrib_layers": "*",
+        "fleet_paddle.programs.networks.decoders": "BeamSearchDecoder InitState StateCell TrainingDecoder",
+        "fleet_paddle.programs.networks.stacked": "basic_gru basic_lstm",
         "fleet_paddle.programs.nn": "sparse_embedding",
     },
     parts="decoder layers mixed_precision reader",

@@ -7,9 +7,9 @@ alias(
     {
         "fleet_programs.layers": "shuffle_batch",
         "fleet_paddle.imperative": "index_sample",
-        "fleet_paddle.programs.stacked": "basic_gru basic_lstm",
-        "fleet_paddle.programs.contrib_layers": "*",
+        "fleet_paddle.programs.networks.stacked": "basic_gru basic_lstm",
+        "fleet_paddle.programs.networks.contrib_layers": "*",
         "fleet_paddle.programs.nn": "sparse_embedding",
-        "fleet_paddle.programs.tree": "tdm_child tdm_sampler",
+        "fleet_paddle.programs.networks.tree": "tdm_child tdm_sampler",
     },
 )

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet_paddle.programs.mixed": "AutoMixedPrecisionLists decorate"})
+alias(__name__, {"fleet_paddle.programs.optimizers.mixed": "AutoMixedPrecisionLists decorate"})

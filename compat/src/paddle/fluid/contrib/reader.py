@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet_paddle.batch_reader": "distributed_batch_reader"})
+alias(__name__, {"fleet_paddle.jobs.batch_reader": "distributed_batch_reader"})

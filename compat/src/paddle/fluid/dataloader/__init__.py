@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet_paddle.collating": "default_collate_fn default_convert_fn"}, parts="collate")
+alias(__name__, {"fleet_paddle.batches.collating": "default_collate_fn default_convert_fn"}, parts="collate")

@@ -5,5 +5,5 @@ from paddle._alias import alias
 alias(
     __name__,
     {"fleet_paddle.imperative.nn": "*"},
-    renamed={"_convert_param_attr_to_list": "fleet_paddle.imperative.nn.transformer:attrs_of_parts"},
+    renamed={"_convert_param_attr_to_list": "fleet_paddle.imperative.nn.sequences.transformer:attrs_of_parts"},
 )

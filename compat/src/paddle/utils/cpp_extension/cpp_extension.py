@@ -4,6 +4,6 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.extension": "BuildExtension CUDAExtension CppExtension load setup"},
+    {"fleet_paddle.tools.extension": "BuildExtension CUDAExtension CppExtension load setup"},
     renamed={"CUDA_HOME": "torch.utils.cpp_extension:CUDA_HOME"},
 )

@@ -5,8 +5,8 @@ from paddle._alias import alias
 alias(
     __name__,
     renamed={
-        "_import_module_from_library": "fleet_paddle.extension:load",
-        "_jit_compile": "fleet_paddle.extension:load",
-        "load_op_meta_info_and_register_op": "fleet_paddle.extension:load",
+        "_import_module_from_library": "fleet_paddle.tools.extension:load",
+        "_jit_compile": "fleet_paddle.tools.extension:load",
+        "load_op_meta_info_and_register_op": "fleet_paddle.tools.extension:load",
     },
 )

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet_paddle.metrics": "*"})
+alias(__name__, {"fleet_paddle.jobs.metrics": "*"})

@@ -6,7 +6,7 @@ alias(
     __name__,
     {
         "fleet_programs.fs": "HDFSClient LocalFS",
-        "fleet_paddle.inference_job": "DistributedInfer",
+        "fleet_paddle.jobs.inference_job": "DistributedInfer",
         "fleet_paddle.imperative.recompute": "recompute",
     },
     parts="fs ps_util",

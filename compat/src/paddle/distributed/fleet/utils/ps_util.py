@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet_paddle.inference_job": "DistributedInfer"})
+alias(__name__, {"fleet_paddle.jobs.inference_job": "DistributedInfer"})

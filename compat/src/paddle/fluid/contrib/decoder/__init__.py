@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet_paddle.programs.decoders": "*"}, parts="beam_search_decoder")
+alias(__name__, {"fleet_paddle.programs.networks.decoders": "*"}, parts="beam_search_decoder")

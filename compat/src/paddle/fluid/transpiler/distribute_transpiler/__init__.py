@@ -6,7 +6,7 @@ alias(
     __name__,
     {
         "fleet_programs.transpiler": "DistributeTranspiler DistributeTranspilerConfig",
-        "fleet_paddle.runtime_config": "ServerRuntimeConfig",
+        "fleet_paddle.strategies.runtime_config": "ServerRuntimeConfig",
     },
     parts="distributed_strategy",
 )

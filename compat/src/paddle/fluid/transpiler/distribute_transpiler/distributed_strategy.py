@@ -6,8 +6,9 @@ alias(
     __name__,
     {
         "fleet_programs.transpiler": "DistributeTranspilerConfig",
-        "fleet_paddle.runtime_config": "ServerRuntimeConfig TrainerRuntimeConfig",
-        "fleet_paddle.server_modes": "AsyncStrategy GeoStrategy HalfAsyncStrategy StrategyFactory SyncStrategy",
+        "fleet_paddle.strategies.runtime_config": "ServerRuntimeConfig TrainerRuntimeConfig",
+        "fleet_paddle.strategies.server_modes": "AsyncStrategy GeoStrategy HalfAsyncStrategy StrategyFactory "
+        "SyncStrategy",
     },
-    renamed={"DistributedStrategy": "fleet_paddle.server_strategy:ServerStrategy"},
+    renamed={"DistributedStrategy": "fleet_paddle.strategies.server_strategy:ServerStrategy"},
 )

@@ -9,7 +9,7 @@ alias(
         "UserDefinedRoleMaker"
     },
     renamed={
-        "GeneralRoleMaker": "fleet_paddle.older_fleet:GeneralRoleMaker",
+        "GeneralRoleMaker": "fleet_paddle.jobs.older_fleet:GeneralRoleMaker",
         "RoleMakerBase": "fleet.roles:RoleMaker",
     },
 )

@@ -4,8 +4,8 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.older_fleet": "fleet"},
-    renamed={"DistributedStrategy": "fleet_paddle.strategy:CollectiveStrategy"},
+    {"fleet_paddle.jobs.older_fleet": "fleet"},
+    renamed={"DistributedStrategy": "fleet_paddle.strategies.collective_strategy:CollectiveStrategy"},
     refused={
         "CollectiveOptimizer": "use fleet.distributed_optimizer(optimizer, strategy)",
         "DistFCConfig": "train a torch module",

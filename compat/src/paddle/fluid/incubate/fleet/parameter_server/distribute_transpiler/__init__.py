@@ -5,9 +5,10 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet_paddle.older_fleet": "fleet",
-        "fleet_paddle.runtime_config": "ServerRuntimeConfig TrainerRuntimeConfig",
-        "fleet_paddle.server_modes": "AsyncStrategy GeoStrategy HalfAsyncStrategy StrategyFactory SyncStrategy",
+        "fleet_paddle.jobs.older_fleet": "fleet",
+        "fleet_paddle.strategies.runtime_config": "ServerRuntimeConfig TrainerRuntimeConfig",
+        "fleet_paddle.strategies.server_modes": "AsyncStrategy GeoStrategy HalfAsyncStrategy StrategyFactory "
+        "SyncStrategy",
         "fleet_programs.transpiler": "DistributeTranspilerConfig",
     },
     parts="distributed_strategy",

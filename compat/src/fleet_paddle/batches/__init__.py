@@ -1,0 +1,1 @@
+"""From samples to batches: readers, samplers, what puts samples together, and loaders."""

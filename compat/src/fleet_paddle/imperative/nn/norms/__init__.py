@@ -1,0 +1,1 @@
+"""Norms as layers, and norms of weights."""

@@ -1,0 +1,1 @@
+"""Layers over sequences: recurrent networks and their cells, attention, Transformers."""

@@ -1,0 +1,1 @@
+"""What scripts have for programs beside tensors: layers, functions and optimizers over `fleet_programs`."""

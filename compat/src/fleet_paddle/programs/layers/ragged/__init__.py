@@ -1,0 +1,1 @@
+"""Layers over ragged rows: convolution, alignment, tags, beam search."""

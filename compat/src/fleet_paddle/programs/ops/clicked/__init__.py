@@ -1,0 +1,1 @@
+"""Click models: shows and clicks beside embeddings, normalised counts, hashed ids."""

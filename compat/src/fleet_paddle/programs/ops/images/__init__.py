@@ -1,0 +1,1 @@
+"""Images: other sizes, windows and pieces, neighbouring channels."""

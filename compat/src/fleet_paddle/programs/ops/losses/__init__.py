@@ -1,0 +1,1 @@
+"""Losses of classes, tags, alignments and pairs, and counts of how well they were met."""

@@ -1,0 +1,1 @@
+"""Recurrent networks: over ragged rows, over whole sequences, and one step of them."""

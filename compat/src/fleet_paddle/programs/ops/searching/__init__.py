@@ -1,0 +1,1 @@
+"""Searches: beams over ragged rows and their whole ways, trees over items."""

@@ -1,0 +1,1 @@
+"""What a loop of training adds to its program: updates, averages of parameters, conditions, functions of Python."""

@@ -1,0 +1,1 @@
+"""Rows of what networks are built of: windows, norms, products with weights, losses."""

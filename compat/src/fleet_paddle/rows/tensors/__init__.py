@@ -1,0 +1,1 @@
+"""Rows of functions of tensors: what makes, changes, orders and picks numbers."""

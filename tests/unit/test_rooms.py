@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -53,12 +52,13 @@ def test_a_room_says_what_happens_in_it(room: Path) -> None:
             assert re.search(rf"^(class|def) {rest}\b", (room / f"{first}.py").read_text(), re.MULTILINE), name
 
 
-def folders() -> Iterator[Path]:
-    for top in (SOURCE, ROOT / "tests"):
-        yield from sorted({file.parent for file in top.rglob("*.py")})
+COMPAT = ROOT / "compat"
+TOPS = [SOURCE, ROOT / "tests", COMPAT / "src" / "fleet_programs", COMPAT / "src" / "fleet_paddle", COMPAT / "tests"]
+"""`paddle` has the folders of PaddlePaddle, whatever lies in them."""
+FOLDERS = sorted({file.parent for top in TOPS for file in top.rglob("*.py")})
 
 
-@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.relative_to(ROOT).as_posix())
 def test_a_folder_is_seen_at_a_glance(folder: Path) -> None:
     modules = [file for file in folder.glob("*.py") if file.name not in ("__init__.py", "conftest.py")]
     assert len(modules) <= MOST_MODULES, f"{folder}: {len(modules)} modules; what are its inner rooms?"

@@ -16,7 +16,7 @@ from support.jobs import clean_environ, running
 paddle: Any = import_module("paddle")
 
 
-SCRIPT = Path(__file__).parent / "scripts" / "spawned_fit.py"
+SCRIPT = Path(__file__).parents[1] / "scripts" / "spawned_fit.py"
 
 
 def test_two_processes_fit_as_one_does(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fleet_paddle.imperative as paddle
-import two_workers_job as job
+from jobs import two_workers_job as job
 from support.jobs import fleetrun
 
 

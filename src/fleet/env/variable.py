@@ -66,6 +66,7 @@ def _add(name: str, parse: Callable[[str], T], kind: str, doc: str, secret: bool
 
 
 def text(name: str, doc: str) -> EnvVariable[str]:
+    """Any text."""
     return _add(name, str, "text", doc)
 
 
@@ -81,6 +82,8 @@ def secret(name: str, doc: str) -> EnvVariable[str]:
 
 
 def count(name: str, doc: str) -> EnvVariable[int]:
+    """A whole number that may be 0."""
+
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit()):
             raise ValueError(text)
@@ -90,6 +93,8 @@ def count(name: str, doc: str) -> EnvVariable[int]:
 
 
 def positive(name: str, doc: str) -> EnvVariable[int]:
+    """A whole number above 0."""
+
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit() and int(text) > 0):
             raise ValueError(text)
@@ -99,6 +104,8 @@ def positive(name: str, doc: str) -> EnvVariable[int]:
 
 
 def size(name: str, doc: str) -> EnvVariable[int]:
+    """Bytes, as a number with or without a unit."""
+
     def parse(text: str) -> int:
         number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
         value = float(number) * 1024 ** " KMGT".index(unit or " ")
@@ -110,6 +117,8 @@ def size(name: str, doc: str) -> EnvVariable[int]:
 
 
 def folders(name: str, doc: str) -> EnvVariable[tuple[str, ...]]:
+    """Folders of this machine, as PATH lists them."""
+
     def parse(text: str) -> tuple[str, ...]:
         parts = tuple(text.split(os.pathsep))
         if not all(os.path.isabs(part) for part in parts):
@@ -120,6 +129,8 @@ def folders(name: str, doc: str) -> EnvVariable[tuple[str, ...]]:
 
 
 def seconds(name: str, doc: str) -> EnvVariable[float]:
+    """A time, above 0 and finite."""
+
     def parse(text: str) -> float:
         value = float(text)
         if not 0 < value < float("inf"):

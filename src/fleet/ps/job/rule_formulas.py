@@ -90,7 +90,7 @@ def add(s: RuleStep) -> None:
 
 
 def average(s: RuleStep) -> None:
-    """Subtract the gradient as it is, for running statistics."""
+    """Move the values towards what was sent, as running statistics are."""
     s.values.copy_(s.grads if s.lr == 1 else s.values + (s.grads - s.values) * s.lr)
 
 

@@ -66,7 +66,7 @@ def _add(name: str, parse: Callable[[str], T], kind: str, doc: str, secret: bool
 
 
 def text(name: str, doc: str) -> EnvVariable[str]:
-    """Any text."""
+    """A variable whose value is its text."""
     return _add(name, str, "text", doc)
 
 
@@ -82,7 +82,7 @@ def secret(name: str, doc: str) -> EnvVariable[str]:
 
 
 def count(name: str, doc: str) -> EnvVariable[int]:
-    """A whole number that may be 0."""
+    """A variable that is a whole number from 0."""
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit()):
@@ -93,7 +93,7 @@ def count(name: str, doc: str) -> EnvVariable[int]:
 
 
 def positive(name: str, doc: str) -> EnvVariable[int]:
-    """A whole number above 0."""
+    """A variable that is a whole number from 1."""
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit() and int(text) > 0):
@@ -104,7 +104,7 @@ def positive(name: str, doc: str) -> EnvVariable[int]:
 
 
 def size(name: str, doc: str) -> EnvVariable[int]:
-    """Bytes, as a number with or without a unit."""
+    """A variable that is a number of bytes, with or without a unit: 500M, 8G."""
 
     def parse(text: str) -> int:
         number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
@@ -117,7 +117,7 @@ def size(name: str, doc: str) -> EnvVariable[int]:
 
 
 def folders(name: str, doc: str) -> EnvVariable[tuple[str, ...]]:
-    """Folders of this machine, as PATH lists them."""
+    """A variable that lists absolute folders, separated by colons."""
 
     def parse(text: str) -> tuple[str, ...]:
         parts = tuple(text.split(os.pathsep))
@@ -129,7 +129,7 @@ def folders(name: str, doc: str) -> EnvVariable[tuple[str, ...]]:
 
 
 def seconds(name: str, doc: str) -> EnvVariable[float]:
-    """A time, above 0 and finite."""
+    """A variable that is a number of seconds above 0."""
 
     def parse(text: str) -> float:
         value = float(text)

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.observe.waits.waiting import workers_text
 from fleet.ps.durable import storage
-from fleet.ps.durable.saves import IDLE_S, Moment, Moved, Saves, Write, copied
+from fleet.ps.durable.saves import IDLE_S, Moved, SaveMoment, Saves, Write, copied
 from fleet.ps.job.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire import presence
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire import callers
+from fleet.ps.wire.taken_pushes import TakenPushes
 
 if TYPE_CHECKING:
     from fleet.ps.held.holdings import Holdings
@@ -52,8 +52,8 @@ class _Cut:
     began_at: float = field(default_factory=time.monotonic)
     wanted: Sequence[TakenPushes] = ()
     """The pushes of each worker that it holds; empty: they are not known yet."""
-    contents: storage.Contents | None = None
-    moment: Moment | None = None
+    contents: storage.ServerContents | None = None
+    moment: SaveMoment | None = None
     """Set when it was made."""
     is_copied: bool = False
     held_s: float = 0.0
@@ -149,7 +149,7 @@ class Cuts:
                 elif time.monotonic() >= deadline:
                     return Reply(busy=self._busy(unfinished), num_files=unfinished.num_files if unfinished else 0)
                 else:
-                    presence.wait_for(self._changed, lambda: False, _POLL_S)
+                    callers.wait_for(self._changed, lambda: False, _POLL_S)
             with core.gate.closed:
                 taken = self._taken()
                 if not core.door.is_shut:
@@ -167,7 +167,7 @@ class Cuts:
             if cut.moment is None:
                 cut.wanted = wanted
                 self._core.door.shut(wanted)
-                presence.wait_for(
+                callers.wait_for(
                     self._changed, lambda: self._cut is not cut or not self._missing(cut), header.timeout_ms / 1000
                 )
                 if self._cut is cut and (late := self._restarted(cut)):
@@ -185,14 +185,14 @@ class Cuts:
         with core.gate.closed:
             contents = copied(holdings)
             cut.is_copied = contents is not None
-            cut.contents = contents or storage.Contents.of(holdings, holdings.tables)
-            cut.moment = Moment.of(core.state)
+            cut.contents = contents or storage.ServerContents.of(holdings, holdings.tables)
+            cut.moment = SaveMoment.of(core.state)
             cut.held_s = time.monotonic() - cut.began_at
             if cut.is_copied:
                 core.door.open()
         self._expect(cut, DOOR_S)
 
-    def _write(self, cut: _Cut, moment: Moment, path: Path, header: ps_pb2.SaveRequest.Header) -> Write:
+    def _write(self, cut: _Cut, moment: SaveMoment, path: Path, header: ps_pb2.SaveRequest.Header) -> Write:
         contents = cut.contents
         assert contents is not None
         cut.contents = None

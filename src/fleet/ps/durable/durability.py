@@ -17,7 +17,7 @@ from fleet.errors import CheckpointError, UsageError
 from fleet.observe.metrics import events
 from fleet.ps.durable.recovery import dense_part, owner, recover, rows_part, state_part
 from fleet.ps.job.patience import rpc_timeout_s
-from fleet.ps.journal.records import Kind, Part
+from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
 from fleet.ps.wire import faults
@@ -89,7 +89,7 @@ class Durability:
         self._thread = threading.Thread(target=self._take_snapshots, name="fleet-snapshot", daemon=True)
         self._thread.start()
 
-    def append(self, kind: Kind, parts: Sequence[Part]) -> None:
+    def append(self, kind: Kind, parts: Sequence[RecordPart]) -> None:
         """Write a record; JournalWriteError if that cannot be done."""
         self._journal.append(kind, parts)
         if self._journal.num_bytes > self._next_at:
@@ -112,7 +112,7 @@ class Durability:
         with self.snapshotting, self._core.gate.closed:
             load()
             try:
-                self._journal.append(Kind.LOAD, [Part(b"")])
+                self._journal.append(Kind.LOAD, [RecordPart(b"")])
                 self._write_snapshot(is_alone=True)
             except (OSError, JournalWriteError) as error:
                 failure = f"a checkpoint was loaded, but could not be kept: {_why(error)}"
@@ -177,7 +177,7 @@ class Durability:
         events.note("snapshot", f"{writer.num_bytes >> 20} MB at record {lsn}")
         _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
 
-    def _rows(self, index: int, shards: tuple[int, int], writer: SnapshotWriter) -> Part:
+    def _rows(self, index: int, shards: tuple[int, int], writer: SnapshotWriter) -> RecordPart:
         """A copy of the rows of some shards; of those in sealed files, links to the files."""
         table = self._core.state.held.tables[index]
         if not table.has_disk:

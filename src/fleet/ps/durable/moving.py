@@ -22,12 +22,12 @@ from fleet.jobfiles.layouts import Layouts, own_layout, own_layouts
 from fleet.observe.waits.waiting import workers_text
 from fleet.ps.durable.durability import portions
 from fleet.ps.durable.recovery import dense_part, rows_part, state_part
-from fleet.ps.held.noted import NotedKeys, among, only
-from fleet.ps.journal.records import Kind, Part
+from fleet.ps.held.changed_keys import ChangedKeys, among, only
+from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire import presence
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire import callers
+from fleet.ps.wire.taken_pushes import TakenPushes
 
 if TYPE_CHECKING:
     from fleet.ps.durable.cut import Cuts
@@ -52,7 +52,7 @@ class _Departure:
     def __init__(self, number: int, folder: Path, num_tables: int) -> None:
         self.number = number
         self.folder = folder
-        self.noted = NotedKeys(num_tables)
+        self.noted = ChangedKeys(num_tables)
         self.heard_at = time.monotonic()
         self.is_copied = self.is_frozen = self.is_written = self.is_over = False
         self.rows = 0
@@ -123,7 +123,7 @@ class Moving:
             if this is None or this.number != header.layout:
                 return Reply(lost=self._why_lost(header.layout))
             this.heard_at = time.monotonic()
-            presence.wait_for(
+            callers.wait_for(
                 self._changed, lambda: this.is_copied or bool(this.failure) or this.is_over, header.timeout_ms / 1000
             )
             if this.failure or this.is_over:
@@ -164,7 +164,7 @@ class Moving:
                 return Reply(lost=this.failure or self._why_lost(this.number))
             if not this.is_frozen:
                 self._core.door.shut(wanted)
-                presence.wait_for(self._changed, lambda: this.is_over or not missing(), header.timeout_ms / 1000)
+                callers.wait_for(self._changed, lambda: this.is_over or not missing(), header.timeout_ms / 1000)
                 if this.is_over:
                     return Reply(lost=self._why_lost(this.number))
                 pairs = zip(self._taken(), wanted, strict=True)
@@ -175,7 +175,7 @@ class Moving:
                     return Reply(missing=found)
                 this.is_frozen = True
                 self._begin(this, lambda: self._freeze(this, holdings))
-            presence.wait_for(
+            callers.wait_for(
                 self._changed, lambda: this.is_written or bool(this.failure) or this.is_over, header.timeout_ms / 1000
             )
             if lost := self._lost_now(this):
@@ -233,7 +233,7 @@ class Moving:
     def _write_rest(self, this: _Departure, holdings: Holdings) -> None:
         rows, is_spoiled, num_shards = 0, this.noted.is_spoiled, _native.Table.num_shards
         with _writer(this.folder / f"rest-{holdings.server}") as writer:
-            writer.write(Kind.STATE, 1, [Part(json.dumps({"is_spoiled": is_spoiled}).encode())])
+            writer.write(Kind.STATE, 1, [RecordPart(json.dumps({"is_spoiled": is_spoiled}).encode())])
             writer.write(Kind.STATE, 1, [state_part(self._core.state)])
             writer.write(Kind.DENSE, 1, [dense_part(holdings)])
             for index, spec in enumerate(holdings.job.tables):

@@ -25,10 +25,10 @@ from fleet.errors import CheckpointError, DeadlineError, FleetError
 from fleet.ps.durable import storage
 from fleet.ps.held.holdings import Holdings
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire import presence
+from fleet.ps.wire import callers
 
 if TYPE_CHECKING:
-    from fleet.ps.steps.state import State
+    from fleet.ps.steps.state import ServerState
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class FrozenTable:
 Moved = Callable[[], None]
 
 
-class Moment(NamedTuple):
+class SaveMoment(NamedTuple):
     """What of the training is in what a server writes."""
 
     version: int
@@ -66,7 +66,7 @@ class Moment(NamedTuple):
     """How many steps of each worker, in all its lives."""
 
     @classmethod
-    def of(cls, state: State) -> Moment:
+    def of(cls, state: ServerState) -> SaveMoment:
         """Now."""
         workers = range(state.held.job.num_workers)
         return cls(state.rounds.version, tuple(state.ledger.history(worker)[0] for worker in workers))
@@ -78,7 +78,7 @@ class Write(threading.Thread):
     def __init__(
         self,
         folder: str,
-        moment: Moment,
+        moment: SaveMoment,
         work: Callable[[Moved], str],
         *,
         values_only: bool = False,
@@ -134,7 +134,7 @@ class Write(threading.Thread):
         """How far it is after `timeout_s` at the latest; CheckpointError if it has failed."""
         with self._changed:
             limit_s = LONGEST_S if self._is_awaited else timeout_s
-            is_over = presence.wait_for(self._changed, lambda: self.is_over, limit_s)
+            is_over = callers.wait_for(self._changed, lambda: self.is_over, limit_s)
         if self._is_awaited and not is_over:
             raise DeadlineError(f"waited {LONGEST_S:g} s for this server to write into {self.folder}")
         if self._failure is not None:
@@ -163,7 +163,7 @@ class Saves:
         self._last_copy: Write | None = None
 
     def save(
-        self, holdings: Holdings, header: ps_pb2.SaveRequest.Header, moment: Callable[[], Moment]
+        self, holdings: Holdings, header: ps_pb2.SaveRequest.Header, moment: Callable[[], SaveMoment]
     ) -> ps_pb2.SaveReply.Header:
         """Answer a call of `Save`."""
         folder, known = header.folder, self._writes.get(header.folder)
@@ -212,7 +212,7 @@ class Saves:
                     del self._writes[folder]
         return known
 
-    def _begin(self, holdings: Holdings, folder: str, moment: Callable[[], Moment]) -> Write | None:
+    def _begin(self, holdings: Holdings, folder: str, moment: Callable[[], SaveMoment]) -> Write | None:
         """Copy, and begin to write; None if there is no room for a copy."""
         path = storage.check_folder(holdings, folder)
         last = self._last_copy
@@ -229,7 +229,7 @@ class Saves:
         return self.start(write)
 
 
-def copied(holdings: Holdings) -> storage.Contents | None:
+def copied(holdings: Holdings) -> storage.ServerContents | None:
     """A copy of what a server holds, made while nothing changes; None, and a word in the log, if there is no room."""
     needed = sum(table.memory_bytes for table in holdings.tables)
     if (free := free_bytes()) is not None and free < needed + SPARE_BYTES:
@@ -244,7 +244,7 @@ def copied(holdings: Holdings) -> storage.Contents | None:
         # While a copy is made nobody trains.
         with ThreadPoolExecutor(min(8, num_cores()), "fleet-copy") as pool:
             tables = [holdings.sealed(i) if t.has_disk else FrozenTable(t, pool) for i, t in enumerate(holdings.tables)]
-            return storage.Contents.of(holdings, tables)
+            return storage.ServerContents.of(holdings, tables)
     except (MemoryError, OSError):
         log.warning("server %d has no room for a copy: it writes while training waits", holdings.server)
         return None

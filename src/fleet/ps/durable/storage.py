@@ -71,7 +71,7 @@ def clear_former(holdings: Holdings, path: Path) -> None:
         raise CheckpointError(why_not_written(path, error, 0)) from error
 
 
-class Contents(NamedTuple):
+class ServerContents(NamedTuple):
     """What a server writes of a checkpoint: its tables, which may be copies, and copies of its other tensors."""
 
     holdings: Holdings
@@ -82,7 +82,7 @@ class Contents(NamedTuple):
     """The values of each dense group, which are those of the blocks."""
 
     @classmethod
-    def of(cls, holdings: Holdings, tables: Sequence[checkpoint.ReadableTable]) -> Contents:
+    def of(cls, holdings: Holdings, tables: Sequence[checkpoint.ReadableTable]) -> ServerContents:
         """With the dense blocks and the kept tensors as they are now."""
         groups = holdings.snapshot()
         blocks = _blocks_with_data(holdings, groups)
@@ -93,8 +93,8 @@ def save(holdings: Holdings, folder: str | Path, moved: Callable[[], None] = lam
     """Write this server's files into `folder`; returns an account of them as JSON. Tables are locked shard by shard."""
     path = check_folder(holdings, folder)
     if values_only:
-        return export(Contents(holdings, holdings.tables, (), ()), path, moved)
-    return write(Contents.of(holdings, holdings.tables), path, moved)
+        return export(ServerContents(holdings, holdings.tables, (), ()), path, moved)
+    return write(ServerContents.of(holdings, holdings.tables), path, moved)
 
 
 def _note_saved(holdings: Holdings, what: str, path: Path, began_at: float) -> None:
@@ -102,7 +102,7 @@ def _note_saved(holdings: Holdings, what: str, path: Path, began_at: float) -> N
     _log.info("saved %s of %d rows to %s in %.1f s", what, rows, path, took_s)
 
 
-def export(contents: Contents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
+def export(contents: ServerContents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
     """Write a server's part of an inference copy, which is the values of its tables."""
     holdings, began_at = contents.holdings, time.monotonic()
     job, server = holdings.job, holdings.server
@@ -124,7 +124,7 @@ def export(contents: Contents, path: Path, moved: Callable[[], None] = lambda: N
     return account
 
 
-def write(contents: Contents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
+def write(contents: ServerContents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
     """Write a server's part of a checkpoint; `moved` is called after each file of a table, and at the end."""
     holdings, began_at = contents.holdings, time.monotonic()
     job, server = holdings.job, holdings.server

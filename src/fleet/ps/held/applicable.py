@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import CommunicationError, NotReadyError, UsageError
-from fleet.ps.held.update import PushedUpdate
+from fleet.ps.held.requests import PushedUpdate
 from fleet.ps.job.spec import JobSpec
 
 

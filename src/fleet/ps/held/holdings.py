@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from fleet import _native
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.held.applicable import check_applicable, check_optimizers
-from fleet.ps.held.declared import declared
+from fleet.ps.held.deleted_keys import DeletedKeyFiles
 from fleet.ps.held.dense import DenseGroup, HostGroup, dense_group, host_dense
-from fleet.ps.held.listing import Listing
+from fleet.ps.held.log_lines import job_line
+from fleet.ps.held.requests import AssignedRows, PushedUpdate, reader_of
 from fleet.ps.held.sealed import SealedTable
 from fleet.ps.held.table_dir import TableDir
-from fleet.ps.held.update import AssignedRows, PushedUpdate, reader_of
 from fleet.ps.job.native_threads import use_step_threads
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
@@ -98,7 +98,7 @@ class Holdings:
         self.rows_memory: Callable[[int, int], NDArray[np.float32]] | None = None
         """Gives memory for so many rows of some width, where those who pull want it to be of a certain kind."""
         self._dense_lock = threading.Lock()
-        _log.info("%s", declared(job, server))
+        _log.info("%s", job_line(job, server))
 
     def start(self, values: Sequence[NDArray[np.float32]], kept: Sequence[NDArray[Any]] = ()) -> None:
         """Give the dense parameters and the kept tensors their first values."""
@@ -161,7 +161,7 @@ class Holdings:
         return SealedTable(self.tables[table], folder, lambda scratch: make_table(spec, None, scratch))
 
     def shrink(
-        self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none, listing: Listing | None = None
+        self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none, listing: DeletedKeyFiles | None = None
     ) -> tuple[int, int]:
         """Delete rows as asked, of one table or of all; how many, and how many stay. `now` is the last step."""
         names = [spec.name for spec in self.job.tables]

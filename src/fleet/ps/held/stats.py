@@ -12,7 +12,7 @@ from fleet.observe.metrics.registry import Histogram
 
 if TYPE_CHECKING:
     from fleet.ps.held.holdings import Holdings
-    from fleet.ps.held.update import PushedUpdate
+    from fleet.ps.held.requests import PushedUpdate
 
 
 STALENESS_BOUNDS = (0, *(2**power for power in range(15)))

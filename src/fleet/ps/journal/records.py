@@ -65,19 +65,19 @@ class JournalError(CheckpointError):
     """A journal that cannot be read, or belongs to something else."""
 
 
-class Part(NamedTuple):
+class RecordPart(NamedTuple):
     """A header, whose meaning depends on the kind, and its tensors."""
 
     header: bytes
     tensors: Tensors = ()
 
 
-class Record(NamedTuple):
+class JournalRecord(NamedTuple):
     """One record as it was read; tensors are views of the file."""
 
     lsn: int
     kind: Kind
-    parts: list[Part]
+    parts: list[RecordPart]
     begin: int
     """Where it begins in its file, and where it ends."""
     end: int
@@ -96,7 +96,7 @@ class Body(NamedTuple):
     size: int
 
 
-def encode_body(parts: Sequence[Part]) -> Body:
+def encode_body(parts: Sequence[RecordPart]) -> Body:
     """The buffers of some parts, to be written one after the other behind a head."""
     buffers: list[Any] = []
     for part in parts:
@@ -121,12 +121,12 @@ def with_head(lsn: int, kind: Kind, body: Body) -> list[Any]:
     return [struct.pack("<II", MAGIC, crc32c(checked)) + checked, *body.buffers]
 
 
-def encode(lsn: int, kind: Kind, parts: Sequence[Part]) -> list[Any]:
+def encode(lsn: int, kind: Kind, parts: Sequence[RecordPart]) -> list[Any]:
     """The buffers of a record, to be written one after the other."""
     return with_head(lsn, kind, encode_body(parts))
 
 
-def read(path: Path, data: memoryview) -> Iterator[Record]:
+def read(path: Path, data: memoryview) -> Iterator[JournalRecord]:
     """Every record of a file; JournalError that names file and offset at the first one that is damaged.
 
     TornError if the file ends inside a record.
@@ -138,7 +138,7 @@ def read(path: Path, data: memoryview) -> Iterator[Record]:
         begin = record.end
 
 
-def read_one(path: Path, data: memoryview, begin: int) -> Record:
+def read_one(path: Path, data: memoryview, begin: int) -> JournalRecord:
     """The record that begins at a place of a file."""
     left = len(data) - begin
     if left < _HEAD.size:
@@ -156,7 +156,7 @@ def read_one(path: Path, data: memoryview, begin: int) -> Record:
         parts = _parts(body, num_parts)
     except (ValueError, struct.error):  # written so: by another version
         raise damaged(path, begin, f"a record of kind {number} that this version cannot read") from None
-    return Record(lsn, kind, parts, begin, begin + size)
+    return JournalRecord(lsn, kind, parts, begin, begin + size)
 
 
 def damaged(path: Path, offset: int, what: str) -> JournalError:
@@ -167,7 +167,7 @@ def damaged(path: Path, offset: int, what: str) -> JournalError:
     )
 
 
-def _parts(body: memoryview, num_parts: int) -> list[Part]:
+def _parts(body: memoryview, num_parts: int) -> list[RecordPart]:
     parts, at = [], 0
     for _ in range(num_parts):
         header_size, num_tensors = _PART.unpack_from(body, at)
@@ -179,7 +179,7 @@ def _parts(body: memoryview, num_parts: int) -> list[Part]:
         for size in sizes:
             tensors.append(body[at : at + size])
             at = _aligned(at + size)
-        parts.append(Part(header, tensors))
+        parts.append(RecordPart(header, tensors))
     if at != len(body):
         raise ValueError
     return parts

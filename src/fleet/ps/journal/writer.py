@@ -20,7 +20,7 @@ from typing import Literal
 
 from fleet.errors import CommunicationError
 from fleet.ps.journal.files import begin_write_out, reserve, segment_path, segments_in, sync_folder, write_all
-from fleet.ps.journal.records import Body, Kind, Part, encode_body, with_head
+from fleet.ps.journal.records import Body, Kind, RecordPart, encode_body, with_head
 
 Policy = Literal["OS", "INTERVAL", "ALWAYS"]
 
@@ -88,7 +88,7 @@ class Journal:
         """Records that the policy wants on the disk and that may not be there; 0 where it leaves that to the system."""
         return 0 if self._policy == "OS" else self._lsn - self._synced
 
-    def append(self, kind: Kind, parts: Sequence[Part]) -> int:
+    def append(self, kind: Kind, parts: Sequence[RecordPart]) -> int:
         """Write a record, and return its number when it is as safe as the policy says.
 
         JournalWriteError if it cannot be written; then it is not there, and another may be tried.
@@ -180,7 +180,7 @@ class Journal:
         try:
             if self._policy == "INTERVAL":
                 reserve(file, SEGMENT_BYTES)
-            self._write(Kind.SEGMENT, encode_body([Part(self._owner)]))
+            self._write(Kind.SEGMENT, encode_body([RecordPart(self._owner)]))
         except CommunicationError:
             os.close(file)
             path.unlink(missing_ok=True)

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fleet.errors import FleetError, UsageError
-from fleet.ps.meetings.visits import CallVisit, Elsewhere, Party, ThreadVisit, Told, Visit
+from fleet.ps.meetings.waiting import CallVisit, Elsewhere, Party, SharedAnswer, ThreadVisit, Visit
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire import presence
+from fleet.ps.wire import callers
 
 # How many meetings are remembered, so that an answer that was lost can be asked for again; and how much one may say.
 NUM_KEPT = 256
@@ -31,7 +31,7 @@ class Meeting:
     """How often somebody has come, or said that it is at work."""
     parties: dict[tuple[frozenset[int], bool], Party] = field(default_factory=dict)
     """By whom they wait for, and whether they do so between steps."""
-    told: Told | None = None
+    told: SharedAnswer | None = None
     """What those are told who wait for nobody; None: it is to be made."""
 
 
@@ -62,7 +62,7 @@ class Meetings:
             if self._enter(visit) and self._num_threads < MAX_THREADS:
                 self._num_threads += 1
                 try:
-                    presence.wait_for(visit.changed, lambda: not self._goes_on(visit), header.timeout_ms / 1000)
+                    callers.wait_for(visit.changed, lambda: not self._goes_on(visit), header.timeout_ms / 1000)
                 except BaseException:
                     self.forget_visit(visit.number)
                     raise
@@ -152,7 +152,7 @@ class Meetings:
         missing = self._waiting[visit.number][2].missing
         return bool(missing) and not visit.elsewhere(missing)
 
-    def _end(self, visit: Visit) -> Told:
+    def _end(self, visit: Visit) -> SharedAnswer:
         """What one is told whose wait ends now: all that was said, or who has not come."""
         if (found := self._waiting.get(visit.number)) is not None:
             _, meeting, party = found
@@ -162,14 +162,14 @@ class Meetings:
         assert visit.told is not None
         return visit.told
 
-    def _not_yet(self, meeting: Meeting, party: Party, elsewhere: list[int]) -> Told:
+    def _not_yet(self, meeting: Meeting, party: Party, elsewhere: list[int]) -> SharedAnswer:
         header = ps_pb2.MeetReply.Header(missing=sorted(party.missing), elsewhere=elsewhere, signs=meeting.signs)
-        return Told(header)
+        return SharedAnswer(header)
 
-    def _complete(self, visit: Visit, meeting: Meeting) -> Told:
+    def _complete(self, visit: Visit, meeting: Meeting) -> SharedAnswer:
         if meeting.told is None or len(meeting.told.header.texts) != visit.num_workers:
             texts = [meeting.texts.get(worker, "") for worker in range(visit.num_workers)]
-            meeting.told = Told(ps_pb2.MeetReply.Header(is_complete=True, texts=texts, signs=meeting.signs))
+            meeting.told = SharedAnswer(ps_pb2.MeetReply.Header(is_complete=True, texts=texts, signs=meeting.signs))
         return meeting.told
 
     def _come(self, name: str, worker: int, text: str | None) -> Meeting:

@@ -22,7 +22,7 @@ Act = ps_pb2.BoardRequest.Act
 _log = logging.getLogger(__name__)
 
 
-class Notes:
+class BoardNotes:
     """The notes of one server, by name. Called from many threads; never waits."""
 
     def __init__(self) -> None:

@@ -19,9 +19,9 @@ from fleet.ps.server.grpc_door import SizeGuard, TokenGuard, abort
 from fleet.ps.server.roots import confine
 from fleet.ps.server.strangers import Strangers
 from fleet.ps.wire.budget import MessageBudget, OverBudgetError
+from fleet.ps.wire.callers import Caller, Departures, answering
 from fleet.ps.wire.keepalive import server_options
 from fleet.ps.wire.messages import MAX_MESSAGE_BYTES, METHODS, SERVICE, decode, encode
-from fleet.ps.wire.presence import Caller, Departures, answering
 from fleet.ps.wire.status import code_of
 from fleet.ps.wire.traced import request_span
 from fleet.ps.wire.transport import Handler

@@ -25,11 +25,11 @@ from fleet.ps.job.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.strangers import Strangers
 from fleet.ps.steps.core import EVERYBODY
-from fleet.ps.steps.lacking import too_late
+from fleet.ps.steps.missing_workers import too_late
 from fleet.ps.wire.budget import MessageBudget, OverBudgetError
+from fleet.ps.wire.callers import Caller, answering
 from fleet.ps.wire.messages import decode
 from fleet.ps.wire.plane_name import plane_name
-from fleet.ps.wire.presence import Caller, answering
 from fleet.ps.wire.status import code_of, one_line
 from fleet.ps.wire.trust.plane_tls import PlaneTls
 

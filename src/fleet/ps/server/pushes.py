@@ -10,12 +10,20 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleet.ps.held.update import PushedUpdate, TablePull, Taken, read_pull, read_push, refuse_nonfinite, update_of
-from fleet.ps.journal.records import Kind, Part
+from fleet.ps.held.requests import (
+    PushedUpdate,
+    PushOutcome,
+    TablePull,
+    read_pull,
+    read_push,
+    refuse_nonfinite,
+    update_of,
+)
+from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.settling import norm_of_step
-from fleet.ps.wire import presence
+from fleet.ps.wire import callers
 from fleet.ps.wire.formats import encoded_answer, encoded_rows
 from fleet.ps.wire.traced import applied
 
@@ -175,7 +183,7 @@ class Pushes:
                 core.tell()
             return skipped
 
-    def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken | None:
+    def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> PushOutcome | None:
         """Collect or apply a push, unless it was taken before, and count it; None if it must wait for a cut."""
         core, claim = self._core, (header.caller.worker, header.caller.incarnation, header.sequence)
         while True:
@@ -187,7 +195,7 @@ class Pushes:
                 is_shut = core.door.is_shut
                 if not is_shut or core.door.admits(*claim):
                     with core.state.ledger.once(*claim) as is_new:
-                        taken = self._take_new(holdings, header, update) if is_new else Taken(is_new=False)
+                        taken = self._take_new(holdings, header, update) if is_new else PushOutcome(is_new=False)
                     core.state.stats.count(repeated_pushes=not is_new)
                     break
         if is_shut:
@@ -195,16 +203,16 @@ class Pushes:
             core.door.entered_too()
         return taken
 
-    def _take_new(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken:
+    def _take_new(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> PushOutcome:
         """Collect or apply a push that has not been taken before."""
         if holdings.job.mode == "sync":
-            return Taken(is_new=True, skipped=self._collect(update, header.participants))
+            return PushOutcome(is_new=True, skipped=self._collect(update, header.participants))
         core = self._core
         core.refuse_failed()
         skipped = self._apply(update)
         staleness = self._advance(update, header.pulled_version)
         core.state.stats.pushed(update, staleness, skipped)
-        return Taken(is_new=True, staleness=staleness, skipped=skipped)
+        return PushOutcome(is_new=True, staleness=staleness, skipped=skipped)
 
     def _apply(self, update: PushedUpdate) -> int:
         """Apply a push by itself."""
@@ -265,30 +273,30 @@ class Pushes:
         return rows
 
     def _pulled(self, holdings: Holdings, pulls: Sequence[TablePull]) -> list[Any]:
-        presence.reserve(sum(4 * len(part.keys) * holdings.job.tables[part.table].width for part in pulls))
+        callers.reserve(sum(4 * len(part.keys) * holdings.job.tables[part.table].width for part in pulls))
         self._core.state.stats.count(pulls=1, pulled_rows=sum(len(part.keys) for part in pulls))
         return [encoded_rows(holdings.pull(part.table, part.keys, part.reads_zeros), part.format) for part in pulls]
 
 
-def _recorded(header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Part:
+def _recorded(header: ps_pb2.PushRequest.Header, tensors: Tensors) -> RecordPart:
     """What a journal keeps of a push: nothing of the pull that rides on it."""
     kept = ps_pb2.PushRequest.Header()
     kept.CopyFrom(header)
     for name in _UNRECORDED:
         kept.ClearField(name)
     kept.caller.ClearField("is_traced")
-    return Part(kept.SerializeToString(), tensors[: len(tensors) - len(header.pull_tables)])
+    return RecordPart(kept.SerializeToString(), tensors[: len(tensors) - len(header.pull_tables)])
 
 
-def with_norm(parts: Sequence[Part], squared_norm: float) -> Sequence[Part]:
+def with_norm(parts: Sequence[RecordPart], squared_norm: float) -> Sequence[RecordPart]:
     """What a journal keeps of a step: of one whose norm is limited, the first push has that norm."""
     if not parts or not squared_norm:
         return parts
     header = ps_pb2.PushRequest.Header.FromString(parts[0].header)
     header.squared_norm = squared_norm
-    return [Part(header.SerializeToString(), parts[0].tensors), *parts[1:]]
+    return [RecordPart(header.SerializeToString(), parts[0].tensors), *parts[1:]]
 
 
-def _fate(taken: Taken) -> ps_pb2.PushReply.Header:
+def _fate(taken: PushOutcome) -> ps_pb2.PushReply.Header:
     """What an answer says of the push itself."""
     return ps_pb2.PushReply.Header(was_repeated=not taken.is_new, staleness=taken.staleness, skipped=taken.skipped)

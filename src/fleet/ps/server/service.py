@@ -22,23 +22,23 @@ from fleet.ps.durable.arriving import Arriving
 from fleet.ps.durable.cut import Cuts
 from fleet.ps.durable.durability import Durability
 from fleet.ps.durable.moving import Moving, is_moved_on
-from fleet.ps.durable.saves import Moment, Saves
+from fleet.ps.durable.saves import SaveMoment, Saves
 from fleet.ps.held.assigning import Assigning
+from fleet.ps.held.deleted_keys import DeletedKeyFiles
 from fleet.ps.held.holdings import Holdings, make_holdings
-from fleet.ps.held.listing import Listing
-from fleet.ps.held.update import read_dense, read_kept
+from fleet.ps.held.requests import read_dense, read_kept
 from fleet.ps.job.spec import JobSpec, difference
-from fleet.ps.journal.records import Kind, Part
+from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.writer import Policy
-from fleet.ps.meetings.attendance import Attendance
+from fleet.ps.meetings.meet_calls import MeetCalls
 from fleet.ps.meetings.pieces import read_take
 from fleet.ps.proto import ps_pb2
-from fleet.ps.server.absence import Absence
-from fleet.ps.server.board import Notes
+from fleet.ps.server.absent_workers import AbsentWorkers
+from fleet.ps.server.board import BoardNotes
 from fleet.ps.server.pushes import Pushes
 from fleet.ps.server.settling import Settling
 from fleet.ps.steps.core import EVERYBODY, Core
-from fleet.ps.steps.lacking import awaited_by_all
+from fleet.ps.steps.missing_workers import awaited_by_all
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,10 +82,10 @@ class Service:
         self._agreed: tuple[Holdings, str] | None = None
         """What the last worker declared that agreed with the job, and what was made of it."""
         self.pushes = Pushes(self.core)
-        self.attendance = Attendance(self.core)
+        self.attendance = MeetCalls(self.core)
         self._settling = Settling(self.core, self.pushes)
-        self._notes = Notes()
-        self._absence = Absence(self.core, self.pushes.apply_if_complete)
+        self._notes = BoardNotes()
+        self._absence = AbsentWorkers(self.core, self.pushes.apply_if_complete)
         self._absence.begin()
         self._saves = Saves(self.core.gate.closed)
         self._cuts = Cuts(self.core, self._saves)
@@ -155,7 +155,7 @@ class Service:
             if header.life and not caller.incarnation:
                 caller.incarnation = state.ledger.incarnation_of(caller.worker, header.life)
             if state.ledger.is_new(caller.worker, caller.incarnation):
-                self.core.record(Kind.DECLARE, [Part(header.SerializeToString())])
+                self.core.record(Kind.DECLARE, [RecordPart(header.SerializeToString())])
                 state.absent_after_ms = header.absent_after_ms
                 state.greet(caller.worker, caller.incarnation, header.life)
                 self.finished.clear()
@@ -225,10 +225,10 @@ class Service:
                 self.state.loaded(loaded.version)
                 return
             first = ps_pb2.DeclareRequest.Header(job=header.job, server_index=header.server_index, run=run)
-            self.core.record(Kind.DECLARE, [Part(first.SerializeToString())])
+            self.core.record(Kind.DECLARE, [RecordPart(first.SerializeToString())])
             self.state.begin(holdings, run)
             if values is not None:
-                self.core.record(Kind.START, [Part(b"", values)])
+                self.core.record(Kind.START, [RecordPart(b"", values)])
                 holdings.start(values)
 
     def _start(self, header: ps_pb2.StartRequest.Header, tensors: Tensors) -> Answered:
@@ -238,7 +238,7 @@ class Service:
         kept = read_kept(tensors[num_groups:], job, server, "first values")
         with core.gate.open(), core.changed:
             if not holdings.is_started:
-                core.record(Kind.START, [Part(b"", tensors)])
+                core.record(Kind.START, [RecordPart(b"", tensors)])
                 holdings.start(values, kept)
                 core.tell()
         return ps_pb2.StartReply.Header(), ()
@@ -247,7 +247,7 @@ class Service:
         core, holdings = self.core, self.core.known(header.caller)
         kept = read_kept(tensors, holdings.job, holdings.server, f"worker {header.caller.worker}")
         with core.gate.open(), core.changed:
-            core.record(Kind.KEEP, [Part(b"", tensors)])
+            core.record(Kind.KEEP, [RecordPart(b"", tensors)])
             holdings.keep(kept)
         return ps_pb2.KeepReply.Header(), ()
 
@@ -258,7 +258,7 @@ class Service:
         with core.gate.open():
             self.state.ledger.check(header.caller.worker, header.caller.incarnation)  # its next life may have come
             with core.changed:
-                core.record(Kind.LEAVE, [Part(header.SerializeToString())])
+                core.record(Kind.LEAVE, [RecordPart(header.SerializeToString())])
                 self.state.leave(header.caller.worker, is_unfinished=header.is_unfinished)
                 core.tell(EVERYBODY)  # whoever waits for one that is unfinished waits in vain
                 is_last = self.state.rounds.is_deserted
@@ -274,7 +274,7 @@ class Service:
         holdings = self.core.known(header.caller)
         if header.cut:
             return self._cuts.save(holdings, header), ()
-        return self._saves.save(holdings, header, lambda: Moment.of(self.state)), ()
+        return self._saves.save(holdings, header, lambda: SaveMoment.of(self.state)), ()
 
     def _load(self, header: ps_pb2.LoadRequest.Header, _: Tensors) -> Answered:
         holdings = self.core.known(header.caller)
@@ -323,7 +323,7 @@ class Service:
             self.state.ledger.check(caller.worker, caller.incarnation)  # its next life may have come
             if not pieces.changes(*asked):
                 return ps_pb2.TakeReply.Header(pieces=pieces.answer(*asked)), ()
-            core.record(Kind.TAKE, [Part(header.SerializeToString())])
+            core.record(Kind.TAKE, [RecordPart(header.SerializeToString())])
             return ps_pb2.TakeReply.Header(pieces=pieces.change(*asked)), ()
 
     def _reshard(self, header: ps_pb2.ReshardRequest.Header, _: Tensors) -> Answered:
@@ -344,8 +344,8 @@ class Service:
                 asked.CopyFrom(header)
                 asked.keys_to = ""  # is written once
                 self.state.put_in_steps(asked)
-                listing = Listing(header.keys_to, self.state.held.server) if header.keys_to else None
-                core.record(Kind.SHRINK, [Part(asked.SerializeToString())])
+                listing = DeletedKeyFiles(header.keys_to, self.state.held.server) if header.keys_to else None
+                core.record(Kind.SHRINK, [RecordPart(asked.SerializeToString())])
                 deleted, rows = self.state.shrink(asked, listing=listing)
                 self.state.stats.shrunk_rows += deleted
                 events.note("shrink", f"{deleted} rows deleted, {rows} left")

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from fleet.errors import CommunicationError, DeadlineError, UsageError
 from fleet.ps.held.mean_norm import mean_squared_norm
 from fleet.ps.proto import ps_pb2
-from fleet.ps.steps.lacking import too_late
-from fleet.ps.wire import presence
+from fleet.ps.steps.missing_workers import too_late
+from fleet.ps.wire import callers
 
 if TYPE_CHECKING:
-    from fleet.ps.held.update import PushedUpdate
+    from fleet.ps.held.requests import PushedUpdate
     from fleet.ps.server.pushes import Pushes
     from fleet.ps.steps.core import Core
     from fleet.ps.wire.messages import Tensors
@@ -59,7 +59,7 @@ class Settling:
             return reply is not None
 
         with core.changed:
-            if not presence.wait_for(core.changed, is_over, header.timeout_ms / 1000):
+            if not callers.wait_for(core.changed, is_over, header.timeout_ms / 1000):
                 raise DeadlineError(too_late(holdings, rounds, header.timeout_ms))
         return found[0], ()
 

@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, DeadlineError, MovedError, NotReadyError, UsageError
-from fleet.ps.journal.records import Kind, Part
-from fleet.ps.steps.door import Door
-from fleet.ps.steps.gate import Gate
-from fleet.ps.steps.lacking import forsaken, too_late
-from fleet.ps.steps.state import State
-from fleet.ps.wire import presence
+from fleet.ps.journal.records import Kind, RecordPart
+from fleet.ps.steps.door import PushDoor
+from fleet.ps.steps.gate import StateGate
+from fleet.ps.steps.missing_workers import forsaken, too_late
+from fleet.ps.steps.state import ServerState
+from fleet.ps.wire import callers
 
 if TYPE_CHECKING:
     from fleet.ps.durable.durability import Durability
+    from fleet.ps.held.changed_keys import ChangedKeys
     from fleet.ps.held.holdings import Holdings
-    from fleet.ps.held.noted import NotedKeys
-    from fleet.ps.held.update import PushedUpdate
+    from fleet.ps.held.requests import PushedUpdate
     from fleet.ps.proto import ps_pb2
 
 EVERYBODY = -2
@@ -33,16 +33,16 @@ class Core:
     """Everything of one server."""
 
     def __init__(self) -> None:
-        self.gate = Gate()
+        self.gate = StateGate()
         """Open around every change, with its record; closed where nothing may change, or much does."""
-        self.door = Door()
+        self.door = PushDoor()
         """Where new pushes wait while a cut is made."""
         self.applying = threading.Lock()
         """One step is applied at a time."""
         lock = threading.RLock()
         self.changed = threading.Condition(lock)
         """Guards the state but tables and dense parameters, which guard themselves; notified of each new version."""
-        self.state = State(time.time_ns(), lock)
+        self.state = ServerState(time.time_ns(), lock)
         self.durability: Durability | None = None
         self.is_closed = False
         self._failure: str | None = None
@@ -50,7 +50,7 @@ class Core:
         """Tells native code, where it answers for this server, what has changed: `fleet.ps.server.plane_server`."""
         self.data_port = 0
         """Where it does so for other machines; 0: nowhere."""
-        self.noted: NotedKeys | None = None
+        self.noted: ChangedKeys | None = None
         """While rows are copied to other servers: the keys of those that change."""
         self.is_moved = False
         """Whether other servers have taken the place of this one and its like."""
@@ -77,7 +77,7 @@ class Core:
             if self.publish is not None:
                 self.publish(whom)
 
-    def record(self, kind: Kind, parts: Sequence[Part]) -> None:
+    def record(self, kind: Kind, parts: Sequence[RecordPart]) -> None:
         """Put a change that is about to be made into the journal, if there is one."""
         if self.durability is not None:
             self.durability.append(kind, parts)
@@ -136,7 +136,7 @@ class Core:
             return reached is not None
 
         with self.changed:
-            if not presence.wait_for(self.changed, is_over, timeout_ms / 1000):
+            if not callers.wait_for(self.changed, is_over, timeout_ms / 1000):
                 raise DeadlineError(too_late(holdings, self.state.rounds, timeout_ms))
         return found[-1]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from fleet.ps.wire import presence
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire import callers
+from fleet.ps.wire.taken_pushes import TakenPushes
 
 WAIT_S = 5.0
 """How long a call waits there, before whoever made it is asked to come again."""
 
 
-class Door:
+class PushDoor:
     """Open but for moments. It is shut while the gate is closed, and asked inside the gate."""
 
     def __init__(self) -> None:
@@ -34,12 +34,12 @@ class Door:
     def wait(self, worker: int, incarnation: int, sequence: int) -> bool:
         """Wait until a push may come in, for a while; whether it may."""
         with self._changed:
-            return presence.wait_for(self._changed, lambda: self._admits(worker, incarnation, sequence), WAIT_S)
+            return callers.wait_for(self._changed, lambda: self._admits(worker, incarnation, sequence), WAIT_S)
 
     def wait_open(self) -> bool:
         """Wait until everything may come in, for a while; whether it may."""
         with self._changed:
-            return presence.wait_for(self._changed, lambda: not self.is_shut, WAIT_S)
+            return callers.wait_for(self._changed, lambda: not self.is_shut, WAIT_S)
 
     def shut(self, allowed: Sequence[TakenPushes]) -> None:
         """Let in only these pushes of each worker from now on."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from fleet.errors import CommunicationError
 
 
-class Gate:
+class StateGate:
     """Whoever changes something is `open` while it does; inside `closed` nobody is, and nothing changes.
 
     A thread that is inside must not come in again.
@@ -76,7 +76,7 @@ def _held_up() -> CommunicationError:
 class _Closed:
     """The gate while it is closed."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: StateGate) -> None:
         self._gate = gate
 
     def __enter__(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.errors import CommunicationError, NotReadyError
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire.taken_pushes import TakenPushes
 
 # How many pushes of one worker may be taken ahead of one that is still missing.
 WINDOW = 1000

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence, Set
 from typing import Any
 
 from fleet.errors import CommunicationError, UsageError
-from fleet.ps.held.update import PushedUpdate
+from fleet.ps.held.requests import PushedUpdate
 
 
 class Rounds:

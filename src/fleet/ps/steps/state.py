@@ -23,15 +23,15 @@ from fleet.ps.steps.ledger import Ledger
 from fleet.ps.steps.rounds import Rounds
 
 if TYPE_CHECKING:
-    from fleet.ps.held.listing import Listing
-    from fleet.ps.held.update import AssignedRows, PushedUpdate
+    from fleet.ps.held.deleted_keys import DeletedKeyFiles
+    from fleet.ps.held.requests import AssignedRows, PushedUpdate
     from fleet.ps.proto import ps_pb2
 
 # How many loads are remembered.
 NUM_LOADS = 16
 
 
-class State:
+class ServerState:
     """Everything of one server."""
 
     def __init__(self, instance: int, lock: threading.RLock) -> None:
@@ -114,7 +114,7 @@ class State:
             asked.unseen_s = 0.0
 
     def shrink(
-        self, asked: ps_pb2.ShrinkRequest.Header, skip: Skip = none, listing: Listing | None = None
+        self, asked: ps_pb2.ShrinkRequest.Header, skip: Skip = none, listing: DeletedKeyFiles | None = None
     ) -> tuple[int, int]:
         """Delete rows; how many, and how many stay. `listing`: where to write which."""
         return self.held.shrink(asked, self.clock.now, skip, listing)

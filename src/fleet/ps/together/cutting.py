@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from fleet.errors import CheckpointError, FleetError, MovedError
 from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import Call
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire.calls import ServerCall
+from fleet.ps.wire.taken_pushes import TakenPushes
 from fleet.ps.worker.calling.client import GRACE_S, Client
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class _Cutting:
         """Let the servers go on at once; those that cannot be told do so by themselves."""
         header = self._header(Phase.DROP)
         calls = [
-            Call(transport, "Cut", header(server), (), _DROP_S, 0.0)
+            ServerCall(transport, "Cut", header(server), (), _DROP_S, 0.0)
             for server, transport in enumerate(self._client.transports)
         ]
         for call in calls:

@@ -15,8 +15,8 @@ from fleet.errors import CommunicationError, DeadlineError, FleetError, NotReady
 from fleet.jobfiles.layouts import Layouts, own_layouts
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import Call
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire.calls import ServerCall
+from fleet.ps.wire.taken_pushes import TakenPushes
 from fleet.ps.worker.calling.client import GRACE_S, Client
 from fleet.ps.worker.parts.contract import StepPart
 
@@ -164,7 +164,7 @@ class _Attempt:
     def _wait_for_servers(self) -> None:
         """Return when the new servers are there."""
         calls = [
-            Call(
+            ServerCall(
                 transport,
                 "Stats",
                 ps_pb2.StatsRequest.Header(),
@@ -242,7 +242,7 @@ class _Attempt:
                 **more,
             )
             limit_s = wait_s + GRACE_S
-            calls.append(Call(transport, "Reshard", header, (), limit_s, rpc_timeout_s(), None, self._is_decided))
+            calls.append(ServerCall(transport, "Reshard", header, (), limit_s, rpc_timeout_s(), None, self._is_decided))
         replies: list[Any] = [call.result()[0] for call in calls]
         for reply in replies:
             if reply.lost:
@@ -261,7 +261,7 @@ class _Attempt:
             header = ps_pb2.ReshardRequest.Header(
                 caller=self._client.caller_at(self._place, index), layout=self._number, phase=Phase.END
             )
-            calls.append(Call(transport, "Reshard", header, (), GRACE_S, 0.0))
+            calls.append(ServerCall(transport, "Reshard", header, (), GRACE_S, 0.0))
         for call in calls:
             with suppress(FleetError):
                 call.result()

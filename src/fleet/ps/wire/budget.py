@@ -88,12 +88,12 @@ class MessageBudget:
         self._calls = threading.local()
 
     @contextmanager
-    def account(self) -> Iterator[Account]:
+    def account(self) -> Iterator[MemoryAccount]:
         """That of the call that this thread answers, which lets go of everything at the end."""
         if (known := getattr(self._calls, "account", None)) is not None:
             yield known
             return
-        self._calls.account = made = Account(self)
+        self._calls.account = made = MemoryAccount(self)
         try:
             yield made
         finally:
@@ -113,7 +113,7 @@ class MessageBudget:
             self.held_bytes += more
 
 
-class Account:
+class MemoryAccount:
     """What one call holds of a budget. Used by one thread."""
 
     def __init__(self, budget: MessageBudget) -> None:

@@ -38,7 +38,7 @@ class Voice:
     awaited: Callable[[], Awaited]
 
 
-class Call:
+class ServerCall:
     """One call to one server, under way since it was made."""
 
     def __init__(
@@ -170,6 +170,6 @@ class Call:
         return f"the connection was lost {times} in {waited_s:.0f} s"
 
 
-def results(calls: Sequence[Call]) -> list[tuple[Message, Tensors]]:
+def results(calls: Sequence[ServerCall]) -> list[tuple[Message, Tensors]]:
     """Every answer, in order."""
     return [call.result() for call in calls]

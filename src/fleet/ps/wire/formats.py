@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import UsageError
-from fleet.ps.wire import presence
+from fleet.ps.wire import callers
 from fleet.strategy.wire import FORMATS
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def decoded_rows(tensor: Tensor, number: int, shape: tuple[int, int], where: str
     raw = raw_bytes(tensor)
     if raw.nbytes != shape[0] * row_bytes(check_format(number, where), shape[1]):
         raise UsageError(_misfit(where, raw, f"{shape[0]} x {shape[1]}", number))
-    presence.reserve(4 * shape[0] * shape[1])
+    callers.reserve(4 * shape[0] * shape[1])
     return _native.decode_rows(raw, number, *shape)
 
 

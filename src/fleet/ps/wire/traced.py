@@ -14,7 +14,7 @@ from fleet.observe.traces.trace_files import begin
 from fleet.observe.tracing.tracer import Event, tracer
 
 if TYPE_CHECKING:
-    from fleet.ps.held.update import PushedUpdate
+    from fleet.ps.held.requests import PushedUpdate
     from fleet.ps.steps.core import Core
     from fleet.ps.wire.transport import Answer
 

@@ -20,7 +20,7 @@ from fleet.ps.job.spec import DenseSpec, JobSpec, RuleSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.together.resharding import check_reshard
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire.taken_pushes import TakenPushes
 from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker.asking.keys import route
 from fleet.ps.worker.calling.client import Client

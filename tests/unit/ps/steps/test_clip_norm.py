@@ -18,7 +18,7 @@ from fleet.net import Endpoint
 from fleet.nn import Embedding
 from fleet.ps.held.holdings import Holdings
 from fleet.ps.held.mean_norm import mean_squared_norm
-from fleet.ps.held.update import PushedUpdate, TableUpdate
+from fleet.ps.held.requests import PushedUpdate, TableUpdate
 from fleet.ps.job.clip_factor import factor_of
 from fleet.ps.job.entries import AlwaysEntry
 from fleet.ps.job.spec import DenseBlock, DenseSpec, JobSpec, RuleSpec, TableSpec

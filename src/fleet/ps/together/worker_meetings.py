@@ -48,7 +48,7 @@ class Attendee(Protocol):
         """Call server 0, whichever that is when the call is made."""
 
 
-class Gathering:
+class WorkerMeetings:
     """Meetings of one worker with the others, under names that all of them use. It is also a small world.
 
     `timeout_s`: how long to wait for those who give no sign of being at work. `progress`: in a durable job, what this

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from fleet.ps.held.update import AssignedRows, PushedUpdate
+    from fleet.ps.held.requests import AssignedRows, PushedUpdate
 
 _NOTED_AT_ONCE = 1 << 20
 
 
-class NotedKeys:
+class ChangedKeys:
     """The keys whose rows have changed since a copy of them began, by table."""
 
     def __init__(self, num_tables: int) -> None:

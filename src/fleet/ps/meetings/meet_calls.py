@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError
 from fleet.ps.job.patience import is_durable
-from fleet.ps.journal.records import Kind, Part
-from fleet.ps.meetings.visits import CallVisit, Elsewhere
+from fleet.ps.journal.records import Kind, RecordPart
+from fleet.ps.meetings.waiting import CallVisit, Elsewhere
 
 if TYPE_CHECKING:
     from fleet import _native
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fleet.ps.steps.core import Core
 
 
-class Attendance:
+class MeetCalls:
     """Answers calls of workers who meet."""
 
     def __init__(self, core: Core) -> None:
@@ -70,7 +70,7 @@ class Attendance:
         """Have the journal know what a worker says, if there is one and it is new."""
         if self._is_recorded(header):
             with self._core.gate.open():
-                self._core.record(Kind.MEET, [Part(header.SerializeToString())])
+                self._core.record(Kind.MEET, [RecordPart(header.SerializeToString())])
                 self._core.state.meetings.come(header.name, header.caller.worker, header.text)
 
     def _is_recorded(self, header: ps_pb2.MeetRequest.Header) -> bool:

@@ -18,7 +18,7 @@ Elsewhere = Callable[[Set[int]], list[int]]
 """Which of the missing will not come, ascending; it raises where the caller may not wait any more."""
 
 
-class Told:
+class SharedAnswer:
     """An answer that many get."""
 
     def __init__(self, header: ps_pb2.MeetReply.Header) -> None:
@@ -43,10 +43,10 @@ class Visit:
         self.elsewhere = elsewhere
         self.number = 0
         """By which the meetings know it."""
-        self.told: Told | None = None
+        self.told: SharedAnswer | None = None
         """What it is told; None: nothing yet."""
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: SharedAnswer) -> None:
         """The wait is over."""
         self.told = told
 
@@ -68,7 +68,7 @@ class ThreadVisit(Visit):
         super().__init__(header, num_workers, elsewhere)
         self.changed = threading.Condition(lock)
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: SharedAnswer) -> None:
         super().tell(told)
         self.changed.notify_all()
 
@@ -89,7 +89,7 @@ class CallVisit(Visit):
         super().__init__(header, num_workers, elsewhere)
         self._call = call
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: SharedAnswer) -> None:
         super().tell(told)
         self._call.reply(told.as_bytes, ())
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from fleet.errors import CommunicationError
 from fleet.ps.job.patience import longest_wait_s
-from fleet.ps.wire.budget import SMALL_BYTES, Account
+from fleet.ps.wire.budget import SMALL_BYTES, MemoryAccount
 
 _calls = threading.local()
 
@@ -21,7 +21,7 @@ _calls = threading.local()
 class Caller:
     """Who waits for the answer to one call."""
 
-    def __init__(self, departures: Departures | None = None, account: Account | None = None) -> None:
+    def __init__(self, departures: Departures | None = None, account: MemoryAccount | None = None) -> None:
         self.is_gone = False
         self.account = account
         """The memory that its messages hold, if somebody counts it."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import FleetError, MovedError
 from fleet.observe.waits.waiting import workers_text
-from fleet.ps.journal.records import Kind, Part
+from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.proto import ps_pb2
 from fleet.ps.steps.core import EVERYBODY
 
@@ -28,7 +28,7 @@ LOOK_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Absence:
+class AbsentWorkers:
     """Looks, on server 0, whether the present step waits for too long."""
 
     def __init__(self, core: Core, apply_if_complete: Callable[[], int]) -> None:
@@ -85,7 +85,7 @@ class Absence:
                 missing = rounds.missing()
                 for worker in missing:
                     left = ps_pb2.LeaveRequest.Header(caller=ps_pb2.Caller(worker=worker), is_absent=True)
-                    core.record(Kind.LEAVE, [Part(left.SerializeToString())])
+                    core.record(Kind.LEAVE, [RecordPart(left.SerializeToString())])
                     core.state.leave(worker, is_unfinished=False, is_absent=True)
                 core.tell(EVERYBODY)
             if missing:

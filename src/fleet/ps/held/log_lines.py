@@ -10,7 +10,7 @@ _MOST_NAMES = 8
 """A model may have thousands of parameters; their sizes are in the checkpoint."""
 
 
-def declared(job: JobSpec, server: int) -> str:
+def job_line(job: JobSpec, server: int) -> str:
     """One line: whom this server serves, how, and what it holds of it."""
     tables = [f"{table.name} (width {table.width}, {table.rule.name})" for table in job.tables]
     names = [name for name, _ in job.dense.shapes]

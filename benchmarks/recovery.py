@@ -28,7 +28,8 @@ from rich.progress import track
 
 from fleet.net import Hold
 from fleet.ps.job import entries, initializers, rules
-from fleet.ps.job.spec import DenseSpec, JobSpec, TableSpec
+from fleet.ps.job.dense_spec import DenseSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.journal.files import snapshots_in
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall

@@ -18,7 +18,8 @@ from google.protobuf.message import Message
 
 from fleet import env
 from fleet.errors import CommunicationError, UsageError, VariableError
-from fleet.ps.job.spec import DenseBlock, DenseSpec, KeptTensor
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
+from fleet.ps.job.spec import KeptTensor
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server import grpc_server, roots, strangers
 from fleet.ps.server.service import Service

@@ -11,7 +11,9 @@ import pytest
 
 from fleet.observe.logs import show_logs
 from fleet.ps.held.log_lines import job_line
-from fleet.ps.job.spec import DenseBlock, DenseSpec, EntrySpec, InitializerSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
+from fleet.ps.job.named_spec import EntrySpec, InitializerSpec, RuleSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 
 STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 

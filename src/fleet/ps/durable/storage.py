@@ -19,7 +19,8 @@ from fleet.errors import CheckpointError
 from fleet.ps.held.holdings import Holdings
 from fleet.ps.held.sealed import SealedTable
 from fleet.ps.held.unseen import unseen_of
-from fleet.ps.job.spec import DenseBlock, JobSpec
+from fleet.ps.job.dense_spec import DenseBlock
+from fleet.ps.job.spec import JobSpec
 
 Floats = NDArray[np.float32]
 

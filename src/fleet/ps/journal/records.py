@@ -54,7 +54,7 @@ class Kind(IntEnum):
     """A queue was begun, or a piece of it handed to a worker."""
     ASSIGN = 13
     """Rows that a worker has written by value."""
-    # Of snapshots only.
+    # Only in snapshots.
     STATE = 20
     DENSE = 21
     ROWS = 22
@@ -66,7 +66,7 @@ class JournalError(CheckpointError):
 
 
 class RecordPart(NamedTuple):
-    """A header, whose meaning depends on the kind, and its tensors."""
+    """One part of a record: a header, whose meaning depends on the kind, and tensors."""
 
     header: bytes
     tensors: Tensors = ()
@@ -79,8 +79,9 @@ class JournalRecord(NamedTuple):
     kind: Kind
     parts: list[RecordPart]
     begin: int
-    """Where it begins in its file, and where it ends."""
+    """The offset in its file at which it begins."""
     end: int
+    """The offset at which it ends."""
 
 
 class TornError(JournalError):
@@ -154,13 +155,13 @@ def read_one(path: Path, data: memoryview, begin: int) -> JournalRecord:
     try:
         kind = Kind(number)
         parts = _parts(body, num_parts)
-    except (ValueError, struct.error):  # written so: by another version
+    except (ValueError, struct.error):  # it was written so, by another version
         raise damaged(path, begin, f"a record of kind {number} that this version cannot read") from None
     return JournalRecord(lsn, kind, parts, begin, begin + size)
 
 
 def damaged(path: Path, offset: int, what: str) -> JournalError:
-    """The error for a file that is not what was written."""
+    """The error for a file that differs from what was written."""
     return JournalError(
         f"{path} is damaged at offset {offset}: {what}. Bring the file back, or begin anew from a checkpoint with an "
         "empty folder"

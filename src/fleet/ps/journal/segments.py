@@ -14,11 +14,11 @@ _log = logging.getLogger(__name__)
 
 
 def read_segments(folder: Path, after: int, owner: bytes | None, least: int = 0) -> Iterator[JournalRecord]:
-    """Every record after number `after`, in order; JournalError if one of them is missing, damaged or another's.
+    """Every record after number `after`, in order; JournalError if one is missing, damaged or of another server.
 
     `owner` is what the first record of every segment must say; None: what the first of them says. A record at the very
-    end that nobody finished writing was not acknowledged: it is cut off. `least` must be there: a snapshot has parts of
-    it.
+    end that nobody finished writing was not acknowledged: it is cut off. Record `least` must be there: a snapshot
+    has parts of it.
     """
     found = segments_in(folder)
     last = 0

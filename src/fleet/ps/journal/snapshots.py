@@ -1,7 +1,7 @@
 """Snapshots: a whole state as a file of records, which counts once its last record is there and it has its name.
 
-Each record carries the number of the last one of the journal that its contents have. A snapshot is written piece by
-piece while training goes on, so the pieces may have different ones. Rows that lie in sealed files are not written
+Each record carries the number of the last record of the journal that its contents include. A snapshot is written piece
+by piece while training goes on, so these numbers may differ. Rows that lie in sealed files are not written
 again: a folder beside the snapshot has links to those files.
 """
 
@@ -91,7 +91,7 @@ def newest_snapshot(folder: Path) -> Path | None:
 def read_snapshot(path: Path) -> Iterator[JournalRecord]:
     """The records of a snapshot but the last, which says that it is complete; JournalError if it is not, or damaged.
 
-    The last record comes last: a caller must not take over what it has read until the end was reached.
+    A caller must not take over what it has read before the end is reached.
     """
     num_records, end = 0, 0
     try:

@@ -153,10 +153,10 @@ class PlaneServer:
     def _meet(self, call: _native.PlaneCall) -> None:
         """Have a worker come to a meeting, and wait without a thread."""
         header = ps_pb2.MeetRequest.Header.FromString(call.header)
-        if self._service.attendance.would_block(header):
+        if self._service.meet_calls.would_block(header):
             self._submit(call)
             return
-        visit = self._service.attendance.visit(call, header)
+        visit = self._service.meet_calls.visit(call, header)
         if visit is not None:
             timeout_ms = min(header.timeout_ms, int(1000 * longest_wait_s()))
             self._server.park_until_told(call, timeout_ms, visit.number)

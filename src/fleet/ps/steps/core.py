@@ -82,6 +82,17 @@ class Core:
         if self.durability is not None:
             self.durability.append(kind, parts)
 
+    def load(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
+        """Load a checkpoint while nothing else happens, and have it in the journal, if there is one.
+
+        If the journal cannot be written, `undo` is called.
+        """
+        if self.durability is not None:
+            self.durability.load(load, undo)
+            return
+        with self.gate.closed:
+            load()
+
     def note(self, updates: Sequence[PushedUpdate]) -> None:
         """Note the keys of pushes that were applied, if somebody wants to know."""
         if self.noted is not None:

@@ -18,7 +18,8 @@ from fleet.ps.wire import callers
 from fleet.strategy.wire import FORMATS
 
 if TYPE_CHECKING:
-    from fleet.ps.job.spec import DenseSpec, JobSpec
+    from fleet.ps.job.dense_spec import DenseSpec
+    from fleet.ps.job.spec import JobSpec
     from fleet.ps.proto import ps_pb2
     from fleet.ps.wire.messages import Tensor, Tensors
 
@@ -45,7 +46,7 @@ def row_bytes(number: int, width: int) -> int:
 
 
 def encoded_rows(rows: Floats, number: int) -> NDArray[Any]:
-    """Rows [n, width] as they travel, to the nearest."""
+    """Rows [n, width] as they travel, rounded to the nearest value."""
     return rows if number == FLOAT32 else _native.encode_rows(rows, number)
 
 

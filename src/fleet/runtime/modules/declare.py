@@ -21,11 +21,13 @@ from fleet.errors import UsageError
 from fleet.nn.holder import without_rows
 from fleet.nn.sparse import SparseModule, TableRequest
 from fleet.ps.job import rules as server_rules
+from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.difference import table_difference
 from fleet.ps.job.from_torch import check_fresh, rule_of
+from fleet.ps.job.named_spec import RuleSpec
 from fleet.ps.job.placement import place
 from fleet.ps.job.server_parameters import distinct_parameters
-from fleet.ps.job.spec import DenseSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.worker.optimizer import ServerOptimizer, Share
 from fleet.ps.worker.sending.encoding import refuse_dense_wire, with_wire
 from fleet.ps.worker.sending.kept import KeptTensors, keep

@@ -15,10 +15,11 @@ import pytest
 import torch
 
 from fleet.errors import CommunicationError
+from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.entries import AlwaysEntry
 from fleet.ps.job.initializers import Constant
 from fleet.ps.job.rules import SGD
-from fleet.ps.job.spec import DenseSpec, JobSpec, TableSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.steps.gate import StateGate

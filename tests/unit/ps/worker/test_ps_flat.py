@@ -17,9 +17,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from fleet.errors import CommunicationError, UsageError
+from fleet.ps.job.dense_spec import DenseBlock
 from fleet.ps.job.placement import HashName, place
 from fleet.ps.job.server_parameters import distinct_parameters
-from fleet.ps.job.spec import DenseBlock
 from fleet.ps.worker.sending.flat import ALIGNMENT, FlatParameters
 
 

@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 from fleet.errors import CommunicationError, UsageError
+from fleet.ps.job.dense_spec import DenseBlock, check_cover
 from fleet.ps.job.server_parameters import Named, distinct_parameters
-from fleet.ps.job.spec import DenseBlock, check_cover
 from fleet.ps.job.staging import wait_for
 from fleet.ps.wire.messages import Tensor
 

@@ -1,8 +1,8 @@
 """Rows that come from other servers: the side of the servers of the next layout (docs/adr/0021-reshard.md).
 
-A server that was started for it has nothing. It reads the rows that those of the layout before have written while
+A server that was started for a new layout has nothing. It reads the rows that the servers of the old layout wrote while
 training went on, and keeps them as a snapshot. What those servers write when all pushes are held follows as one record
-of its journal; from then on it could take their place, and does when a file says so.
+of its journal; from then on it can take their place, and does when a file says so.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Arriving:
         self._thread: threading.Thread | None = None
 
     def answer(self, header: ps_pb2.ReshardRequest.Header) -> Reply:
-        """Answer a call of `Reshard` about rows that come."""
+        """Answer a call of `Reshard` about rows that arrive."""
         layouts = own_layouts()
         if layouts is None or self._core.durability is None or header.layout != self._own:
             raise UsageError(f"this server was not started for layout {header.layout}")
@@ -93,7 +93,7 @@ class Arriving:
                 work()
             except (OSError, FleetError) as error:
                 failure = str(error) or repr(error)
-            except Exception as error:  # whatever it is: worker 0 must learn of it
+            except Exception as error:  # of any kind: worker 0 must learn of it
                 failure = repr(error)
             with self._changed:
                 self._failure = failure
@@ -132,7 +132,7 @@ class Arriving:
         sources = [list(_records(folder / f"rest-{source}")) for source in range(num_sources)]
         states = [json.loads(records[1].parts[0].header) for records in sources]
         versions = {int(state["rounds"]["version"]) for state in states}
-        if holdings.job.mode == "sync" and len(versions) > 1:  # somebody has left some of them, and not yet the others
+        if holdings.job.mode == "sync" and len(versions) > 1:  # a worker has left some servers, but not yet the others
             raise CommunicationError(f"the servers were at different steps: {sorted(versions)}")
         is_spoiled = any(json.loads(records[0].parts[0].header)["is_spoiled"] for records in sources)
         places = [_Place(JobSpec.from_json(state["job"]), int(state["server"])) for state in states]
@@ -165,11 +165,11 @@ def _records(folder: Path) -> list[JournalRecord]:
 
 
 def _merged(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """What server 0 knows, with the largest of what servers count each for itself."""
+    """What server 0 knows, with the largest of the counts that each server keeps for itself."""
     merged = dict(states[0])
     merged["rounds"] = {**merged["rounds"], "version": max(int(state["rounds"]["version"]) for state in states)}
     known = set.intersection(*({name for name, _, _ in state["loads"]} for state in states))
-    merged["loads"] = [load for load in merged["loads"] if load[0] in known]  # the others are not done on all
+    merged["loads"] = [load for load in merged["loads"] if load[0] in known]  # others were not done on all servers
     clocks = [state["clock"] for state in states]
     merged["clock"] = {
         "now": max(int(clock["now"]) for clock in clocks),

@@ -1,4 +1,4 @@
-"""What the records of a journal mean: a server's state is made anew from its newest snapshot and what came after it."""
+"""What the records of a journal mean: a server's state is made from its newest snapshot and the records after it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ ShardFiles = tuple[int, int, list[str]]
 
 
 class Recovered(NamedTuple):
-    """How far a state was brought."""
+    """How far a state was recovered."""
 
     lsn: int
-    """The last record that it has."""
+    """The number of the last record that it has."""
     num_bytes: int
     """The bytes of the records after the snapshot."""
 
@@ -64,7 +64,7 @@ def recover(state: ServerState, folder: Path, device: str) -> Recovered:
 
 
 def owner(instance: int) -> bytes:
-    """What the first record of every segment says."""
+    """What the first record of every segment says: whose journal it is."""
     return json.dumps({"format": 1, "instance": instance}).encode()
 
 
@@ -164,11 +164,11 @@ class Replay:
         self._state.leave(header.caller.worker, is_unfinished=header.is_unfinished, is_absent=header.is_absent)
 
     def _load(self, record: JournalRecord) -> None:
-        """Its snapshot was not finished, so nobody was told that it was loaded, and it will be asked for again."""
+        """Its snapshot was not finished, so nobody was told of the load, and it will be asked for again."""
 
     def _shrink(self, record: JournalRecord) -> None:
         asked = ps_pb2.ShrinkRequest.Header.FromString(record.parts[0].header)
-        with suppress(UsageError):  # as it was told then
+        with suppress(UsageError):  # its caller was told so then
             self._state.shrink(asked, self._positions.skip(record.lsn))
 
     def _meet(self, record: JournalRecord) -> None:
@@ -197,11 +197,8 @@ def adopt(state: ServerState, parts: Sequence[RecordPart]) -> None:
         holdings.tables[index].import_(rows, holdings.server, holdings.job.num_servers)
 
 
-# Snapshots.
-
-
 def state_part(state: ServerState) -> RecordPart:
-    """What a snapshot says of everything that is small."""
+    """The part of a snapshot with all that is small: everything but values and rows."""
     return RecordPart(json.dumps(state.to_json()).encode())
 
 
@@ -245,7 +242,7 @@ def _restore_dense(holdings: Holdings, part: RecordPart) -> None:
 
 
 def exported(part: RecordPart) -> tuple[int, tuple[int, int], dict[str, Any]]:
-    """What `rows_part` made a part of: the table, its shards, their rows."""
+    """The table, its shards and their rows, as given to `rows_part`."""
     header = json.loads(part.header)
     rows = {
         name: _array(tensor, np.dtype(kind)).reshape(shape)

@@ -32,7 +32,7 @@ class Placed(Protocol):
 
     @property
     def job(self) -> JobSpec:
-        """The whole of it."""
+        """The job."""
 
     @property
     def server(self) -> int:
@@ -63,7 +63,7 @@ def check_folder(holdings: Holdings, folder: str | Path) -> Path:
 
 
 def clear_former(holdings: Holdings, path: Path) -> None:
-    """Delete what this server wrote into the folder of a save before it was started again, and knew of it no more."""
+    """Delete what a former life of this server wrote into the folder of a save."""
     try:
         for file in path.iterdir():
             if is_of_server(file.name, holdings.server, holdings.job.num_servers) and file.is_file():
@@ -84,7 +84,7 @@ class ServerContents(NamedTuple):
 
     @classmethod
     def of(cls, holdings: Holdings, tables: Sequence[checkpoint.ReadableTable]) -> ServerContents:
-        """With the dense blocks and the kept tensors as they are now."""
+        """These tables, with the dense blocks and the kept tensors as they are now."""
         groups = holdings.snapshot()
         blocks = _blocks_with_data(holdings, groups)
         return cls(holdings, tables, blocks, holdings.kept, [values for values, _ in groups])
@@ -172,7 +172,7 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
     """
     began_at = time.monotonic()
     where, manifest = _opened(holdings, folder)
-    dense = _load_dense(holdings, manifest, where)  # before anything is replaced
+    dense = _load_dense(holdings, manifest, where)  # read before anything is replaced
     kept = checkpoint.load_kept(manifest, where, _kept(holdings), _passing(holdings))
     parts, rows = _table_parts(holdings, manifest, where), 0
     try:
@@ -227,7 +227,7 @@ def _check_mode(job: JobSpec, manifest: checkpoint.Manifest, where: Path) -> Non
 
 
 def _load_dense(holdings: Holdings, manifest: checkpoint.Manifest, where: Path) -> list[tuple[Floats, Floats]]:
-    """Values and state of every dense group; a parameter that was only kept when it was saved begins a new state."""
+    """Values and state of every dense group; a parameter that was saved as a kept tensor begins with new state."""
     saved = {block.parameter for piece in manifest.dense for block in piece.blocks}
     by_group = _by_group(holdings)
     trained = [block for blocks in by_group for block in blocks if block.parameter in saved]
@@ -260,7 +260,7 @@ def groups_of(place: Placed, found: Sequence[checkpoint.BlockData]) -> list[tupl
 
 
 def _passing(holdings: Holdings) -> dict[str, NDArray[Any]]:
-    """What stays of kept tensors that a checkpoint may lack."""
+    """The present bits of kept tensors that a checkpoint may lack."""
     own = holdings.job.kept_on(holdings.server)
     return {spec.name: bits for spec, bits in zip(own, holdings.kept, strict=False) if spec.passing}
 
@@ -271,7 +271,7 @@ def _kept(holdings: Placed) -> list[tuple[str, checkpoint.Form]]:
 
 
 def _is_folder(path: Path) -> bool:
-    """Also for names that no folder can have: a NUL in it, or too long."""
+    """Whether this is a folder; False also for names that no folder can have, with a NUL or too long."""
     try:
         return path.is_dir()
     except (OSError, ValueError):

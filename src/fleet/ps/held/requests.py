@@ -82,7 +82,7 @@ class PushedUpdate:
     worker: int
     step: int
     push: _native.PlanePush | None = None
-    """Its gradients, as native code has read them; None: it has none."""
+    """Its gradients, read by native code; None: it has none."""
     sequence: int = 0
     steps: int = 0
     position: bytes = b""
@@ -282,12 +282,12 @@ def table_spec(job: JobSpec, index: int, who: str) -> TableSpec:
 
 
 def read_keys(tensor: Tensor, where: str) -> NDArray[np.int64]:
-    """Keys as they travel."""
+    """Keys from the tensor of a request."""
     return _read(tensor, np.int64, (-1,), f"{where}, keys")
 
 
 def read_floats(tensor: Tensor, shape: tuple[int, ...], where: str) -> NDArray[np.float32]:
-    """Rows or gradients as they travel."""
+    """Rows or gradients from the tensor of a request."""
     return _read(tensor, np.float32, shape, where)
 
 

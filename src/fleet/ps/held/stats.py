@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 STALENESS_BOUNDS = (0, *(2**power for power in range(15)))
-"""In pushes."""
+"""Upper bounds of the histogram, in pushes."""
 
 
 class Stats:
@@ -71,7 +71,7 @@ class Stats:
             self._answering_s += seconds
 
     def parts(self) -> dict[str, float]:
-        """Seconds so far: that pushes waited for the rest of their step, were applied, and that answers took."""
+        """Seconds so far that pushes waited for the rest of their step, that applying took, and that answers took."""
         native = {} if self.native is None else self.native()
         with self._lock:
             answer_s = self._answering_s + native.get("answer_ns", 0) / 1e9

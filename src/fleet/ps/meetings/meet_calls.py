@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 class MeetCalls:
-    """Answers calls of workers who meet."""
+    """Answers `Meet`: admits the caller, has the journal know what it says, and lets it wait."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def meet(self, header: ps_pb2.MeetRequest.Header) -> ps_pb2.MeetReply.Header:
-        """Say what a worker says, and wait on its behalf."""
+        """Note what a worker says, and wait on its behalf."""
         admitted = self._admit(header)
         self._record(header)
         return self._core.state.meetings.answer(header, *admitted)
 
     def visit(self, call: _native.PlaneCall, header: ps_pb2.MeetRequest.Header) -> CallVisit | None:
-        """The same for a call that native code keeps: the visit if it waits, None if it has been answered."""
+        """Do the same for a call that native code keeps: the visit if it waits, None if it has been answered."""
         visit = CallVisit(header, *self._admit(header), call)
         self._record(header)
         return visit if self._core.state.meetings.visit(visit) else None

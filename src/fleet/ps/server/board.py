@@ -1,4 +1,4 @@
-"""Notes of the workers' watches for each other, on a server: in memory, few, and forgotten when it dies."""
+"""Notes that the workers' watches leave for each other on a server: few, in memory, and lost when it dies."""
 
 from __future__ import annotations
 

@@ -119,13 +119,13 @@ class Declaring:
             self._make(job, header)
 
     def _unmake(self) -> None:
-        """Under the closed gate: the journal has nothing of what was made, and must not go on from there."""
+        """Forget what was made: the journal has nothing of it. Under the closed gate."""
         with self._core.changed:
             self._core.state.holdings = None
             self._core.tell(EVERYBODY)
 
     def _make(self, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
-        """Under the closed gate."""
+        """Make tables and dense parameters, unless another worker has come first; under the closed gate."""
         with self._core.changed:
             if self._core.state.holdings is not None:
                 return

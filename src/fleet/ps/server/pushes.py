@@ -22,7 +22,7 @@ from fleet.ps.held.requests import (
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.proto import ps_pb2
-from fleet.ps.server.settling import norm_of_step
+from fleet.ps.server.clipping import norm_of_step
 from fleet.ps.wire import callers
 from fleet.ps.wire.formats import encoded_answer, encoded_rows
 from fleet.ps.wire.traced import applied
@@ -40,7 +40,7 @@ _UNRECORDED = ("pull_tables", "pull_only_read", "pull_formats", "want_dense", "w
 
 
 class CallTaken(NamedTuple):
-    """What a push that native code has read is answered: at once, or when a version is reached."""
+    """The answer to a push that native code has read: given at once, or when a version is reached."""
 
     header: bytes
     """The header of the answer, or the beginning of it."""
@@ -49,17 +49,17 @@ class CallTaken(NamedTuple):
     num_dropped: int = 0
     """How many steps had been dropped when the call began."""
     is_held: bool = False
-    """Whether it was not taken: then the answer has nothing else."""
+    """Whether the push was not taken, because a cut is made: then the answer says only that."""
 
 
 class Pushes:
-    """Answers the calls that training consists of."""
+    """Answers `Pull` and `Push`."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
-        """Rows of some keys, dense parameters, kept tensors."""
+        """Answer with rows of some keys, dense parameters, kept tensors."""
         core = self._core
         holdings = core.known(header.caller)
         pulls = read_pull(holdings.reader, header, tensors, holdings.job)
@@ -75,7 +75,7 @@ class Pushes:
         return ps_pb2.PullReply.Header(version=version, data_port=core.data_port), rows
 
     def push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
-        """Gradients, and what comes back for them."""
+        """Take gradients, and answer with what the worker wants back."""
         core = self._core
         holdings = core.known(header.caller)
         push = read_push(holdings.reader, header, tensors, holdings.job)
@@ -105,7 +105,7 @@ class Pushes:
         return reply, rows
 
     def take_call(self, call: _native.PlaneCall) -> CallTaken | None:
-        """Take a push that native code has read; None if it must be answered by the book, for this would wait.
+        """Take a push that native code has read; None if the service must answer, because this would wait.
 
         In synchronous mode its answer is due when the step is complete.
         """
@@ -116,7 +116,7 @@ class Pushes:
             return None
         is_sync = holdings.job.mode == "sync"
         if is_sync:
-            call.keep()  # it stays until the step is complete, and its worker may be answered before
+            call.keep()  # its memory stays until the step is complete; its worker may be answered before
         record = None if core.durability is None else _recorded(header, call.tensors)
         update = update_of(header, call.push, record)
         if not holdings.is_finite(update):
@@ -126,7 +126,7 @@ class Pushes:
         if taken is None:
             return CallTaken(ps_pb2.PushReply.Header(is_held=True).SerializeToString(), is_held=True)
         if is_sync and header.timeout_ms:
-            if core.state.rounds.gone:  # maybe it waits in vain
+            if core.state.rounds.gone:  # it may wait in vain
                 with core.changed:
                     core.reached(
                         holdings,
@@ -141,7 +141,7 @@ class Pushes:
         return CallTaken(reply.SerializeToString())
 
     def outcome(self, holdings: Holdings, version: int) -> ps_pb2.PushReply.Header:
-        """What every answer to a push says of the server, whoever's push it was."""
+        """What every answer to a push says about the server, whichever worker pushed."""
         state = self._core.state
         return ps_pb2.PushReply.Header(
             version=version,

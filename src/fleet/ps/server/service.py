@@ -32,9 +32,9 @@ from fleet.ps.meetings.pieces import read_take
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.absent_workers import AbsentWorkers
 from fleet.ps.server.board import BoardNotes
+from fleet.ps.server.clipping import StepClipping
 from fleet.ps.server.declaring import Declaring, Opening
 from fleet.ps.server.pushes import Pushes
-from fleet.ps.server.settling import Settling
 from fleet.ps.steps.core import EVERYBODY, Core
 from fleet.ps.steps.missing_workers import awaited_by_all
 
@@ -74,7 +74,7 @@ class Service:
         self._declaring = Declaring(self.core, self.finished, device, folder, opening)
         self.pushes = Pushes(self.core)
         self.meet_calls = MeetCalls(self.core)
-        self._settling = Settling(self.core, self.pushes)
+        self._clipping = StepClipping(self.core, self.pushes)
         self._notes = BoardNotes()
         self._absent_workers = AbsentWorkers(self.core, self.pushes.apply_if_complete)
         self._absent_workers.begin()
@@ -89,7 +89,7 @@ class Service:
             "Pull": self.pushes.pull,
             "Push": self.pushes.push,
             "Assign": Assigning(self.core).answer,
-            "Norm": self._settling.answer,
+            "Norm": self._clipping.answer,
             "Leave": self._leave,
             "Save": self._save,
             "Cut": self._cuts.answer,

@@ -17,7 +17,7 @@ from fleet.observe.waits.waiting import workers_text
 from fleet.ps.stall.state import OverdueWait, WorkerState
 
 MAX_LINES = 16
-"""The most lines of a report on workers of whom the same is to be said."""
+"""The most lines of a report about workers that are in the same state."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class WaitFindings:
     """What the workers said of a stall.
 
     `left` are the workers that have left the job, and `addresses` says where each one runs. `trouble` says why the
-    others could not be asked, if so; then the silence of a worker means nothing. `seen` are those that have answered a
+    others could not be asked, if so; then the silence of a worker means nothing. `seen` are those that answered the
     call before this one, not long ago.
     """
 
@@ -47,7 +47,7 @@ class WaitFindings:
 
 @dataclass(frozen=True)
 class WaitVerdict:
-    """The workers that are waited for, by what they do."""
+    """The workers that others wait for, by what they do."""
 
     behind: tuple[int, ...]
     """They answer, and are neither at work nor gone."""
@@ -75,9 +75,9 @@ def judge(findings: WaitFindings, limits: Limits) -> WaitVerdict:
 
 
 def _at_work(findings: WaitFindings, limits: Limits, away: Sequence[int]) -> set[int]:
-    """The workers that make steps, have a server work for them, or were started again just now, besides those away.
+    """The workers that make steps, have a server work for them, or were just started again, and those away.
 
-    One that makes slow steps may be met while it waits for others, which have to be at work then.
+    A worker with slow steps may be seen while it waits for others, which must be at work then.
     """
     found = {*away, *(one for one, state in findings.states.items() if _is_excused(state, limits))}
     stepped = {one: state for one, state in findings.states.items() if _has_stepped(state, limits)}
@@ -107,7 +107,7 @@ def outcome_of(findings: WaitFindings, limits: Limits) -> StallOutcome | None:
     if not findings.trouble:
         if verdict.excused and not (verdict.behind or verdict.silent or verdict.left):
             return None
-        # Of whom it waits for nobody could say; it may be anybody.
+        # Nobody could say whom it waits for; it may be anybody.
         if not findings.stall.workers and not findings.stall.server and _at_work(findings, limits, ()):
             return None
     return StallOutcome(report(findings, limits), verdict.behind, len(findings.states))
@@ -142,7 +142,7 @@ def report(findings: WaitFindings, limits: Limits) -> str:
 
 
 def _few(lines: Sequence[str], number: int) -> list[str]:
-    """The first of `number` lines that say the same of many workers: a report is a note, and a note is limited."""
+    """The first of `number` lines that say the same about many workers: the size of a report is limited."""
     more = number - MAX_LINES
     return list(lines) if more <= 0 else [*lines[:MAX_LINES], f"and {more} more, likewise"]
 

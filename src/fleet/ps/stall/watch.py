@@ -1,6 +1,6 @@
 """The watch of one worker of a job with servers: sees that it waits too long; `fleet.observe.stall` does the rest.
 
-What a worker waits for it knows itself: its long waits are told (`fleet.observe.waits.waiting`) with the workers that
+A worker knows itself what it waits for: its long waits are noted (`fleet.observe.waits.waiting`) with the workers that
 are missing, as server 0 knows them, or with the server that owes an answer. The watches talk through notes on server 0.
 """
 
@@ -32,17 +32,17 @@ from fleet.ps.stall.state import OverdueWait, WorkerState, stall_from_json, stat
 if TYPE_CHECKING:
     from fleet.ps.wire.transport import Transport
 
-# Beyond this many workers each looks less often, so that server 0 is asked no more than 40 times a second; but often
-# enough that a report is there before a step gives up (STEP_GRACE_S).
+# Beyond this many workers each one looks less often, so that server 0 is asked at most 40 times a second, but often
+# enough for a report to be there before a step gives up (STEP_GRACE_S).
 NUM_OFTEN = 200
 MOST_SELDOM_S = 15.0
 # How long a server may take to show that it is there.
 PROBE_S = 1.5
-# How often in a row a server, or the board, has to be silent: one lost answer is no reason to end a job.
+# How often in a row a server, or the board, must be silent: one lost answer is no reason to end a job.
 NUM_MISSES = 3
 MAX_AWAITED = 8
 NEWEST = "newest"
-"""The note that has the number of the last call."""
+"""The name of the note with the number of the last call."""
 
 log = logging.getLogger(__name__)
 
@@ -76,11 +76,11 @@ class ServedWatch(Watch[OverdueWait, WorkerState]):
         self._quiet_before = 0.0
         """When the call before that was made."""
         self._is_known = False
-        """Whether a board has known this watch."""
+        """Whether this watch has come to a board before."""
         self._own_call = -1
         self._board_misses = self._server_misses = 0
         self._board_since = self._began
-        """When the board was last there."""
+        """When the board last answered."""
         self.num_steps: Callable[[], int] | None = None
         """How many steps this worker has made; None before it has joined the servers."""
 
@@ -107,7 +107,7 @@ class ServedWatch(Watch[OverdueWait, WorkerState]):
             if not has_failed():
                 with contextlib.suppress(CommunicationError):
                     self._mailbox.put(f"left/{self._worker}", "left")
-        except Exception as error:  # of whatever kind: the job can do without a watch, but should know
+        except Exception as error:  # of any kind: the job can do without a watch, but should know
             log.warning("a worker that waits too long will not be reported: %r", error)
         finally:
             self._mailbox.close()
@@ -126,10 +126,10 @@ class ServedWatch(Watch[OverdueWait, WorkerState]):
                 return
 
     def _look_at_the_board(self) -> None:
-        """Answer a call, if there is one; begin anew with a board that does not know this process: server 0's next.
+        """Answer a call, if there is one; begin anew on a board of a new life of server 0.
 
-        Whoever comes to a board of another life of server 0 may find a call there already, and answers it. Those
-        before the first look of a watch were not meant for it.
+        A watch may find a call on such a board already, and answers it. Calls before its very first look were not
+        meant for it.
         """
         own = f"address/{self._worker}"
         found = self._mailbox.get_all([own, NEWEST])
@@ -164,7 +164,7 @@ class ServedWatch(Watch[OverdueWait, WorkerState]):
             return
 
     def _answers(self, endpoint: str) -> bool:
-        """Whether a server is there; what it does for this worker has a limit of its own then."""
+        """Whether a server answers; then what it does for this worker has a time limit of its own."""
         transport = self._reach(endpoint)
         try:
             asked(transport, ps_pb2.BoardRequest.Header(caller=ps_pb2.Caller(worker=self._worker)), PROBE_S)
@@ -238,7 +238,7 @@ class ServedWatch(Watch[OverdueWait, WorkerState]):
         return outcome_of(WaitFindings(stall, states, left, addresses, trouble, seen), self._limits)
 
     def _alone(self, stall: OverdueWait, trouble: str) -> StallOutcome | None:
-        """What can be said once server 0 is silent for good: it may be busy for a moment, or about to come back."""
+        """The outcome once server 0 is silent for good; None while it may be busy, or about to come back."""
         is_back_soon = time.monotonic() - self._board_since < self._limits.return_s
         if self._board_misses < NUM_MISSES or is_back_soon:
             return None

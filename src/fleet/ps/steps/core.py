@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from fleet.ps.proto import ps_pb2
 
 EVERYBODY = -2
-"""Whoever waits, of all workers."""
+"""In place of a worker: all that wait."""
 
 
 class Core:
-    """Everything of one server."""
+    """The state of one server, and what guards it."""
 
     def __init__(self) -> None:
         self.gate = StateGate()
-        """Open around every change, with its record; closed where nothing may change, or much does."""
+        """Open around every change and its record; closed while nothing may change, or everything does."""
         self.door = PushDoor()
         """Where new pushes wait while a cut is made."""
         self.applying = threading.Lock()
@@ -49,9 +49,9 @@ class Core:
         self.publish: Callable[[int | None], None] | None = None
         """Tells native code, where it answers for this server, what has changed: `fleet.ps.server.plane_server`."""
         self.data_port = 0
-        """Where it does so for other machines; 0: nowhere."""
+        """The port at which native code answers other machines; 0: none."""
         self.noted: ChangedKeys | None = None
-        """While rows are copied to other servers: the keys of those that change."""
+        """While rows are copied to other servers: the keys of rows that change."""
         self.is_moved = False
         """Whether other servers have taken the place of this one and its like."""
 
@@ -160,7 +160,7 @@ class Core:
         wants_dense: bool,
         num_dropped: int | None = None,
     ) -> int | None:
-        """One look of `wait_for`, under `changed`: the version, or None where it is still to be waited for."""
+        """One look of `wait_for`, under `changed`: the version, or None while it has not been reached."""
         rounds = self.state.rounds
         if self.is_closed:
             raise CommunicationError("the server is stopping")

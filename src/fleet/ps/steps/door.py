@@ -13,21 +13,21 @@ WAIT_S = 5.0
 
 
 class PushDoor:
-    """Open but for moments. It is shut while the gate is closed, and asked inside the gate."""
+    """Usually open. It is shut while the gate is closed, and asked inside the gate."""
 
     def __init__(self) -> None:
         self.is_shut = False
         self._changed = threading.Condition()
         self._allowed: Sequence[TakenPushes] = ()
         self.entered: Callable[[], None] = lambda: None
-        """Called when a push that was let in though the door is shut has been taken."""
+        """Called when a push was taken that may come in although the door is shut."""
         self.entered_too: Callable[[], None] = lambda: None
-        """The same, for moves to other servers."""
+        """Called as `entered` is: for a move to other servers."""
         self.is_moving = False
-        """Whether it is shut for such a move."""
+        """Whether it is shut for a move to other servers."""
 
     def admits(self, worker: int, incarnation: int, sequence: int) -> bool:
-        """Whether a push may come in all the same: it was taken before, or by another server."""
+        """Whether a push may come in now, also if the door is shut: it was taken before, or by another server."""
         with self._changed:
             return self._admits(worker, incarnation, sequence)
 

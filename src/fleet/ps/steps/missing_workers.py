@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def awaited_by_all(holdings: Holdings, rounds: Rounds) -> Awaited:
-    """What the present step lacks; nothing outside synchronous mode, once dense parameters have values."""
+    """What the present step waits for; outside synchronous mode nothing, once dense parameters have values."""
     if not holdings.is_started:
         return Awaited("worker 0 to send the first values of the dense parameters", (0,))
     missing = tuple(rounds.missing()) if holdings.job.mode == "sync" else ()

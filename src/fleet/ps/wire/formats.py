@@ -70,7 +70,7 @@ def decoded_vector(tensor: Tensor, number: int, size: int, where: str) -> Floats
 
 
 def decoded_dense(forms: Sequence[ps_pb2.PushRequest.Dense], tensors: Tensors, sizes: Sequence[int]) -> list[Floats]:
-    """What a server will read of some dense groups that were encoded here, one form and one size for each."""
+    """What a server will read from dense groups that were encoded here; `forms` and `sizes` have one for each."""
     rest, found = iter(tensors), []
     for form, size in zip(forms, sizes, strict=True):
         places = raw_bytes(next(rest)).view(np.int32) if form.is_sparse else None

@@ -49,7 +49,7 @@ class NoOutbox:
     def send_again(self, transports: Sequence[Transport], *, is_settled: bool = False) -> None:
         """Let every server have the push that a former life wrote down last; nothing happens if there is none.
 
-        `is_settled`: its step has a norm that workers add up (`fleet.ps.server.settling`).
+        `is_settled`: its step has a norm that workers add up (`fleet.ps.server.clipping`).
         """
 
     def remove(self) -> None:

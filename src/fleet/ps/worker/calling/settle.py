@@ -1,4 +1,4 @@
-"""A worker's side of a step whose mean gradient has a largest norm: `fleet.ps.server.settling` says how it ends."""
+"""A worker's side of a step whose mean gradient has a largest norm: `fleet.ps.server.clipping` says how it ends."""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ from fleet.runtime.pairs import Pairs
 from fleet_paddle import dygraph
 from fleet_paddle.imperative import exchange, nn
 from fleet_paddle.imperative.optimizer import lr
+from fleet_paddle.imperative.optimizer.methods import with_methods
+from fleet_paddle.older_fleet import distributed_optimizer
 
 STEPS = 4
 SEEDS = (0, 2, 4, 10)
@@ -122,7 +124,7 @@ def main(target: str) -> None:
     nets = [new(seed + index) for seed in SEEDS]  # worker 0's are what counts
     made = optimizers(nets)
 
-    adam = fleet.distributed_optimizer(made[0][0])
+    adam = distributed_optimizer(made[0][0])
     loop(fleet.distributed_model(nets[0]), adam, None, index, count)
 
     loop(paddle.DataParallel(nets[1]), *made[1], index, count)
@@ -131,7 +133,7 @@ def main(target: str) -> None:
     strategy.sharding = True
     strategy.sharding_configs = {"stage": 1}
     pairs = Pairs(api.fleet._identity(), strategy, fleet.device)
-    divided = pairs.add_optimizer(made[2][0])
+    divided = with_methods(pairs.add_optimizer(made[2][0]))
     loop(pairs.add_model(nets[2]), divided, None, index, count)
 
     loop(paddle.DataParallel(nets[3]), *made[3], index, count, sends_later=True)

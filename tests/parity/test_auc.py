@@ -90,7 +90,7 @@ def train_job(mode: str, folder: Path, *options: object) -> tuple[list[float], f
     result = fleetrun(
         *("--server_num", NUM_SERVERS, "--worker_num", NUM_WORKERS, script, "--mode", mode, "--out", folder, *options),
         cwd=folder,
-        environ={"PYTHONPATH": str(script.parents[1])},
+        environ={"PYTHONPATH": str(script.parents[2])},
         limit_s=LIMIT_S,
         warm=True,
     )

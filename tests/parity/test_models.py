@@ -30,7 +30,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a job of 2 servers and 2 workers that trained and saved."""
     folder = tmp_path_factory.mktemp("models")
     script = Path(model_job.__file__)
-    path = {"PYTHONPATH": str(script.parents[1])}
+    path = {"PYTHONPATH": str(script.parents[2])}
     result = fleetrun("--server_num", 2, "--worker_num", 2, script, folder, cwd=folder, environ=path, warm=True)
     assert result.code == 0, result.err
     return folder

@@ -28,7 +28,7 @@ def test_processes_equal_threads(num_servers: int, num_workers: int, rule: str, 
         *("--server_num", num_servers, "--worker_num", num_workers),
         *(script, "--rule", rule, "--steps", NUM_STEPS, "--out", tmp_path),
         cwd=tmp_path,
-        environ={"PYTHONPATH": str(script.parents[1])},
+        environ={"PYTHONPATH": str(script.parents[2])},
         limit_s=LIMIT_S,
         warm=True,
     )

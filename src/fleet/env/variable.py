@@ -66,6 +66,7 @@ def _add(name: str, parse: Callable[[str], T], kind: str, doc: str, secret: bool
 
 
 def text(name: str, doc: str) -> EnvVariable[str]:
+    """A variable whose value is its text."""
     return _add(name, str, "text", doc)
 
 
@@ -81,6 +82,8 @@ def secret(name: str, doc: str) -> EnvVariable[str]:
 
 
 def count(name: str, doc: str) -> EnvVariable[int]:
+    """A variable that is a whole number from 0."""
+
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit()):
             raise ValueError(text)
@@ -90,6 +93,8 @@ def count(name: str, doc: str) -> EnvVariable[int]:
 
 
 def positive(name: str, doc: str) -> EnvVariable[int]:
+    """A variable that is a whole number from 1."""
+
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit() and int(text) > 0):
             raise ValueError(text)
@@ -99,6 +104,8 @@ def positive(name: str, doc: str) -> EnvVariable[int]:
 
 
 def size(name: str, doc: str) -> EnvVariable[int]:
+    """A variable that is a number of bytes, with or without a unit: 500M, 8G."""
+
     def parse(text: str) -> int:
         number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
         value = float(number) * 1024 ** " KMGT".index(unit or " ")
@@ -110,6 +117,8 @@ def size(name: str, doc: str) -> EnvVariable[int]:
 
 
 def folders(name: str, doc: str) -> EnvVariable[tuple[str, ...]]:
+    """A variable that lists absolute folders, separated by colons."""
+
     def parse(text: str) -> tuple[str, ...]:
         parts = tuple(text.split(os.pathsep))
         if not all(os.path.isabs(part) for part in parts):
@@ -120,6 +129,8 @@ def folders(name: str, doc: str) -> EnvVariable[tuple[str, ...]]:
 
 
 def seconds(name: str, doc: str) -> EnvVariable[float]:
+    """A variable that is a number of seconds above 0."""
+
     def parse(text: str) -> float:
         value = float(text)
         if not 0 < value < float("inf"):

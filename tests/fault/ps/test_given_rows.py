@@ -17,7 +17,7 @@ TRAIN = """
     from pathlib import Path
     import torch
     import fleet
-    from fleet.ps import given_rows
+    from fleet.ps.worker.asking import given_rows
     from fleet.ps.worker.calling.client import Client
 
     is_calm = len(sys.argv) > 1

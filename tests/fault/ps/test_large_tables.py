@@ -19,7 +19,7 @@ TRAIN = """
     import json, os, pathlib, sys, time
     import torch
     import fleet
-    from fleet.ps import durability
+    from fleet.ps.durable import durability
 
     durability.SNAPSHOT_BYTES = 300_000
     NUM_IDS, BATCH, STEPS = 30_000, 3_000, 40

@@ -14,7 +14,7 @@ from support.jobs import fleetrun
 @pytest.mark.timeout(300)
 def test_two_workers_train_by_what_they_send(tmp_path: Path) -> None:
     job = Path(dgc_job.__file__)
-    environ = {"PYTHONPATH": str(job.parents[1]), "OMP_NUM_THREADS": "1"}
+    environ = {"PYTHONPATH": str(job.parents[2]), "OMP_NUM_THREADS": "1"}
     done = fleetrun("--nproc_per_node", 2, "--device", "cpu", job, cwd=tmp_path, environ=environ, warm=True)
     assert done.code == 0, done.err
     compared = [torch.load(tmp_path / f"compared.{worker}") for worker in range(2)]

@@ -75,10 +75,10 @@ def test_a_job_of_fleetrun(tmp_path: Path) -> None:
         listens, *logged = (tmp_path / f"log/serverlog.{index}").read_text().splitlines()
         assert listens.startswith("Server listening on ")
         told = [
-            rf"fleet\.ps\.holdings: server {index} of 2, 2 workers, sync mode; tables: ads \(width 4, sgd\); "
+            rf"fleet\.ps\.held\.holdings: server {index} of 2, 2 workers, sync mode; tables: ads \(width 4, sgd\); "
             r"dense parameters: 1\.weight, 1\.bias, \d+ values of them here",
-            r"fleet\.ps\.storage: saved values and state of \d+ rows to .*saved.* in \d+\.\d s",
-            r"fleet\.ps\.storage: loaded \d+ rows of step 10 from .*saved.* in \d+\.\d s",
+            r"fleet\.ps\.durable\.storage: saved values and state of \d+ rows to .*saved.* in \d+\.\d s",
+            r"fleet\.ps\.durable\.storage: loaded \d+ rows of step 10 from .*saved.* in \d+\.\d s",
             r"fleet\.ps\.server: every worker has left",
         ]
         assert len(logged) == len(told), logged

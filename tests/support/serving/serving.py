@@ -23,7 +23,7 @@ from fleet.ps.wire.transport import Handler
 from support.jobs import clean_environ
 
 TOKEN = "the-token-of-the-job"
-TOY = (str(Path(__file__).with_name("toy_service.py")), "{endpoint}")
+TOY = (str(Path(__file__).parents[1] / "plane" / "toy_service.py"), "{endpoint}")
 REAL = ("-m", "fleet.ps.server", "--endpoint", "{endpoint}")
 # A server that takes longer than this to start or to stop is stuck.
 LIMIT_S = 120.0

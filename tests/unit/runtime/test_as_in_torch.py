@@ -200,3 +200,15 @@ def test_a_folder_of_steps_is_not_one_of_them(tmp_path: Path) -> None:
         checkpoint.save(3)
     with pytest.raises(fleet.FleetError, match="it holds step-00000003 of fleet.Checkpoint; name one of them"):
         fleet.load_model(tmp_path / "runs")
+
+
+def test_a_compiled_model_learns_the_same() -> None:
+    """Lookups are calls to servers, which a compiler cannot look into: it compiles what is around them."""
+    model, optimizer = start(fleet.rules.SGD(lr=0.1))
+    learn(model, optimizer)
+    plain = rows_of(model), model.layer.weight.detach().clone()
+    fleet.stop_worker()
+    model, optimizer = start(fleet.rules.SGD(lr=0.1))
+    learn(torch.compile(model, backend="eager"), optimizer)  # type: ignore[arg-type]
+    assert torch.equal(rows_of(model), plain[0])
+    assert torch.equal(model.layer.weight, plain[1])

@@ -85,18 +85,22 @@ def _root(tensor: Tensor) -> Tensor:
 
 
 def add(s: RuleStep) -> None:
+    """Add the gradient, as a difference of values."""
     s.values.add_(s.grads)
 
 
 def average(s: RuleStep) -> None:
+    """Move the values towards what was sent, as running statistics are."""
     s.values.copy_(s.grads if s.lr == 1 else s.values + (s.grads - s.values) * s.lr)
 
 
 def sgd(s: RuleStep) -> None:
+    """Subtract the learning rate times the gradient."""
     s.values.sub_(s.gradient() * s.plain(s.lr))
 
 
 def momentum(s: RuleStep) -> None:
+    """SGD with momentum, dampening and Nesterov."""
     (buffer,) = s.arrays
     share: Number = 1 - s.args["dampening"]
     if s.scalar is not None:  # the first gradient enters undamped
@@ -112,6 +116,7 @@ def momentum(s: RuleStep) -> None:
 
 
 def adagrad(s: RuleStep) -> None:
+    """Divide by the root of the sum of all squared gradients."""
     (sums,) = s.arrays
     lr = s.lr
     if s.scalar is not None:
@@ -123,6 +128,7 @@ def adagrad(s: RuleStep) -> None:
 
 
 def adam(s: RuleStep) -> None:
+    """Adam and AdamW, with AMSGrad."""
     means, squares, *largest = s.arrays
     count, beta1, beta2, decay = s.count(), s.args["beta1"], s.args["beta2"], s.args["weight_decay"]
     g = s.gradient()
@@ -137,6 +143,7 @@ def adam(s: RuleStep) -> None:
 
 
 def adamax(s: RuleStep) -> None:
+    """Adam with the largest gradient instead of the mean of squares."""
     means, sizes = s.arrays
     count, beta1 = s.count(), s.args["beta1"]
     g = s.gradient()
@@ -146,6 +153,7 @@ def adamax(s: RuleStep) -> None:
 
 
 def rmsprop(s: RuleStep) -> None:
+    """RMSprop, centered or not, with momentum."""
     squares, *more = s.arrays
     alpha, lr = s.args.get("alpha", s.args.get("decay", 0.0)), s.plain(s.lr)
     g = s.gradient()
@@ -186,6 +194,7 @@ def ftrl(s: RuleStep) -> None:
 
 
 def lars(s: RuleStep) -> None:
+    """Momentum whose rate follows the norms of values and gradients."""
     (velocity,) = s.arrays
     momentum = s.args["momentum"]
     weights, size = s.norm(s.values), s.norm(s.grads)
@@ -196,6 +205,7 @@ def lars(s: RuleStep) -> None:
 
 
 def lamb(s: RuleStep) -> None:
+    """Adam whose rate follows the norms of values and steps."""
     means, squares = s.arrays
     count, beta1, beta2 = s.count(), s.args["beta1"], s.args["beta2"]
     g = -s.grads if s.args["maximize"] else s.grads

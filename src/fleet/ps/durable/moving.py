@@ -197,7 +197,7 @@ class Moving:
         this.thread.start()
 
     def _write_rows(self, this: _Departure, holdings: Holdings) -> None:
-        """Write all rows, some at a time, but for tables with a ceiling, where a push may delete rows of others."""
+        """Write all rows, some at a time, but for tables with a ceiling, where a push may delete other rows."""
         core, rows = self._core, 0
         with _writer(this.folder / f"rows-{holdings.server}") as writer:
             for index, spec in enumerate(holdings.job.tables):

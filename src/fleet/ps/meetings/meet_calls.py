@@ -41,15 +41,15 @@ class MeetCalls:
     def _admit(self, header: ps_pb2.MeetRequest.Header) -> tuple[int, Elsewhere]:
         """How many workers there are, and who of the missing will not come; an error where the caller may not."""
         core = self._core
-        if is_durable() and not header.caller.incarnation:  # they may meet before one has declared the job
+        if is_durable() and not header.caller.incarnation:  # workers may meet before any has declared the job
             self._refuse_if_over()
             return len(header.others), self._nobody
         job, rounds = core.known(header.caller).job, core.state.rounds
-        # In a durable job a push may be a former life's, whose next one has yet to come here.
+        # In a durable job a push may be from a former life, while the next one has yet to come here.
         is_telling = job.mode == "sync" and header.is_between_steps and not is_durable()
 
         def elsewhere(missing: Set[int]) -> list[int]:
-            core.known(header.caller)  # also while it waits
+            core.known(header.caller)  # called again and again while it waits
             found = rounds.away_of(missing)
             if is_telling and header.caller.worker not in (pushed := rounds.pushed()):
                 found |= missing & pushed

@@ -228,7 +228,7 @@ class Meetings:
             self._size = sum(map(_num_letters, self._meetings.values()))
 
     def forget(self, worker: int) -> None:
-        """A worker has begun a new life: what it said before does not count, but in a durable job; the caller locks."""
+        """A worker begins a new life: what it said before does not count, except in a durable job. The caller locks."""
         for meeting in () if self._is_durable else self._meetings.values():
             if (said := meeting.texts.pop(worker, None)) is not None:
                 self._size -= len(said)

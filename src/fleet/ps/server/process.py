@@ -146,8 +146,8 @@ def _data_plane(service: Handler, endpoint: Endpoint, token: str | None, tls: Tl
 def make_service(name: str, **arguments: Any) -> Service:
     """The service of a server, which takes up its journal if the job is durable: that of the server with this name.
 
-    One that is damaged, or of another job, ends the process by one line and exit code 2: fleetrun
-    then knows that starting it again is in vain.
+    A journal that is damaged, or of another job, ends the process with one line and exit code 2: fleetrun then knows
+    that starting it again is in vain.
     """
     from fleet.ps.durable.durability import own_journal
     from fleet.ps.job.native_threads import use_native_threads

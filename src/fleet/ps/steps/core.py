@@ -85,7 +85,7 @@ class Core:
     def load(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
         """Load a checkpoint while nothing else happens, and have it in the journal, if there is one.
 
-        If the journal cannot be written, `undo` is called.
+        If the journal cannot keep it, `undo` is called.
         """
         if self.durability is not None:
             self.durability.load(load, undo)

@@ -36,7 +36,7 @@ def too_late(holdings: Holdings, rounds: Rounds, timeout_ms: int) -> str:
 
 
 def forsaken(holdings: Holdings, rounds: Rounds) -> str | None:
-    """The error of a wait for workers of whom some have ended without taking leave; None if all are there."""
+    """The error of a wait for workers that have ended without taking leave; None if there are none."""
     if not rounds.gone:
         return None
     missing = [worker for worker in awaited_by_all(holdings, rounds).workers if worker in rounds.gone]

@@ -31,7 +31,8 @@ from rich.table import Table
 
 from fleet import _native
 from fleet.net import Endpoint, Hold
-from fleet.ps.job.spec import EntrySpec, InitializerSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.job.named_spec import EntrySpec, InitializerSpec, RuleSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.grpc_client import GrpcTransport
 from fleet.ps.wire.plane_client import PlaneTransport

@@ -28,10 +28,11 @@ from rich.progress import track
 
 from fleet.net import Hold
 from fleet.ps.job import entries, initializers, rules
-from fleet.ps.job.spec import DenseSpec, JobSpec, TableSpec
+from fleet.ps.job.dense_spec import DenseSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.journal.files import snapshots_in
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import Call
+from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.grpc_client import GrpcTransport
 from fleet.ps.wire.trust.own_token import token_for
 
@@ -87,7 +88,7 @@ class Server:
         return subprocess.Popen(command, env={**os.environ, **settings}, stdout=subprocess.DEVNULL, stderr=self._log)
 
     def _call(self, method: str, header: Any, tensors: Any) -> Any:
-        return Call(self._transport, method, header, tensors, LIMIT_S, LIMIT_S).result()[0]
+        return ServerCall(self._transport, method, header, tensors, LIMIT_S, LIMIT_S).result()[0]
 
 
 @click.command()

@@ -24,7 +24,9 @@ from rich.console import Console
 
 from fleet import _native
 from fleet.net import Endpoint
-from fleet.ps.job.spec import DenseBlock, DenseSpec, EntrySpec, InitializerSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
+from fleet.ps.job.named_spec import EntrySpec, InitializerSpec, RuleSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.plane_name import plane_name
 from fleet.ps.wire.trust.own_token import token_for

@@ -10,7 +10,7 @@
 
 namespace fleet::plane {
 
-// The first thing about a request that does not fit, in numbers. Python has the words (fleet.ps.held.update).
+// The first thing about a request that does not fit, in numbers. Python has the words (fleet.ps.held.requests).
 struct Refusal {
   const char* what = "";
   std::int64_t place = -1;  // the table or the dense group; -1: it is about none

@@ -32,7 +32,7 @@ from fleet.ps.journal import writer
 from fleet.ps.journal.files import segments_in, snapshots_in, view_of
 from fleet.ps.journal.records import JournalError, read
 from fleet.ps.server.service import Service
-from fleet.ps.steps.state import State
+from fleet.ps.steps.state import ServerState
 from support.durable.server_state import everything
 from support.parity.training import in_threads, joined, served, strategy
 from support.processes import wait_until
@@ -151,7 +151,7 @@ def _states(folder: Path, cut: Path, least: int) -> Iterator[tuple[int, Any]]:
 
 def recovered(folder: Path) -> tuple[int, Any]:
     """The last record of a journal, and the state that it leads to; None: one without tables."""
-    state = State(0, threading.RLock())
+    state = ServerState(0, threading.RLock())
     found = recover(state, folder, "cpu")
     return found.lsn, None if state.holdings is None else everything(state)
 

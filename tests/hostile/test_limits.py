@@ -18,13 +18,14 @@ from google.protobuf.message import Message
 
 from fleet import env
 from fleet.errors import CommunicationError, UsageError, VariableError
-from fleet.ps.job.spec import DenseBlock, DenseSpec, KeptTensor
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
+from fleet.ps.job.spec import KeptTensor
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server import grpc_server, roots, strangers
 from fleet.ps.server.service import Service
-from fleet.ps.wire import budget, presence
+from fleet.ps.wire import budget, callers
 from fleet.ps.wire.budget import MessageBudget, OverBudgetError
-from fleet.ps.wire.calls import Call
+from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.messages import Tensors
 from support.plane import raw_http2
 from support.plane.fuzz_requests import JOB, NUM_DENSE
@@ -98,11 +99,11 @@ def test_a_message_finds_room_or_is_told_to_come_again() -> None:
 
 def test_a_call_that_waits_leaves_its_room_to_those_it_waits_for() -> None:
     room, changed = MessageBudget(1 << 20), threading.Condition()
-    with room.account() as account, presence.answering(presence.Caller(account=account)), changed:
+    with room.account() as account, callers.answering(callers.Caller(account=account)), changed:
         account.hold(5 << 20)
-        assert not presence.wait_for(changed, lambda: False, 0.01)
+        assert not callers.wait_for(changed, lambda: False, 0.01)
         assert room.held_bytes == 0
-        presence.reserve(3 << 20)
+        callers.reserve(3 << 20)
         assert room.held_bytes == 3 << 20
     assert room.held_bytes == 0
 
@@ -131,7 +132,9 @@ def test_many_large_messages_at_once_all_arrive_one_after_the_other(monkeypatch:
         with ThreadPoolExecutor(24) as pool:
             header = ps_pb2.PushRequest.Header()
             answers = list(
-                pool.map(lambda one: Call(one, "Push", header, [tensor], LIMIT_S, LIMIT_S).result()[1][0], transports)
+                pool.map(
+                    lambda one: ServerCall(one, "Push", header, [tensor], LIMIT_S, LIMIT_S).result()[1][0], transports
+                )
             )
         for answer in answers:
             np.testing.assert_array_equal(np.frombuffer(answer, np.float64), tensor)
@@ -153,7 +156,7 @@ def test_the_memory_of_a_server_stays_within_its_budget() -> None:
         before = peak_bytes(server.process.pid)
         transports = [stack.enter_context(reached(server.endpoint)) for _ in range(16)]
         for one in transports:  # on a busy machine to connect may take more than one try
-            Call(one, "Stats", ps_pb2.StatsRequest.Header(), (), LIMIT_S, LIMIT_S).result()
+            ServerCall(one, "Stats", ps_pb2.StatsRequest.Header(), (), LIMIT_S, LIMIT_S).result()
         header = ps_pb2.PullRequest.Header(version=1, timeout_ms=int(LIMIT_S * 1000))
         waiting = [one.call("Pull", header, [tensor], LIMIT_S) for one in transports]
         wait_until(lambda: sum(call.done() for call in waiting) == 15, LIMIT_S, "15 of them to be refused")
@@ -166,7 +169,7 @@ def test_the_memory_of_a_server_stays_within_its_budget() -> None:
         assert sum(error is None for error in errors) == 1
         assert peak_bytes(server.process.pid) - before < 300 << 20
         for one in transports[:3]:  # whoever comes again is served
-            assert len(Call(one, "Pull", header, [tensor], LIMIT_S, LIMIT_S).result()[1][0]) == tensor.nbytes
+            assert len(ServerCall(one, "Pull", header, [tensor], LIMIT_S, LIMIT_S).result()[1][0]) == tensor.nbytes
 
 
 # Folders.

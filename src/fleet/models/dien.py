@@ -14,7 +14,7 @@ from fleet.models.parts.base import BatchLike, Outputs, Recommender
 from fleet.models.parts.dice import bent_mlp
 from fleet.models.parts.features import bags_of, check_widths
 from fleet.models.parts.histories import fields_of, held, matrix, one_table, to_front
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 
 
 class AUGRU(nn.Module):

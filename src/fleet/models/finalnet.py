@@ -11,7 +11,7 @@ from torch import nn
 from fleet.models.parts.base import BatchLike, Outputs, log_loss
 from fleet.models.parts.features import Tabular
 from fleet.models.parts.layers import NumberFields, mlp
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 
 
 class Factorized(nn.Module):

@@ -11,7 +11,7 @@ from fleet.models.parts.attention import causal
 from fleet.models.parts.base import BatchLike
 from fleet.models.parts.histories import matrix
 from fleet.models.parts.next_item import NextItem
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 
 TIME_BUCKETS = 64
 """Buckets for differences in time, by their logarithm: four for every factor of e, the last for 103 days and more."""

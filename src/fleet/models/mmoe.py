@@ -10,7 +10,8 @@ from torch import nn
 from fleet.models.parts.base import BatchLike, Outputs
 from fleet.models.parts.features import Tabular, beside
 from fleet.models.parts.layers import Experts, Gate, mlp
-from fleet.ps.job.spec import RuleSpec, checked
+from fleet.ps.job.checks import checked
+from fleet.ps.job.named_spec import RuleSpec
 from fleet.strategy.check import Whole
 
 

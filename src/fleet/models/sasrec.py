@@ -10,7 +10,7 @@ from fleet.errors import UsageError
 from fleet.models.parts.attention import causal
 from fleet.models.parts.base import BatchLike
 from fleet.models.parts.next_item import NextItem
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 
 
 class SASRecBlock(nn.Module):

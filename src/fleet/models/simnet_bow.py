@@ -13,7 +13,7 @@ from fleet.models.parts.base import BatchLike, Outputs, Recommender
 from fleet.models.parts.histories import PADDING
 from fleet.nn import EmbeddingCollection, Slot
 from fleet.ps.job.initializers import Uniform
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 
 
 class SimNetBOW(Recommender):

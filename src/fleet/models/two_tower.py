@@ -14,7 +14,7 @@ from fleet.models.parts.attention import weighted_sum
 from fleet.models.parts.base import BatchLike, Outputs, Recommender
 from fleet.models.parts.histories import held, matrix, one_table
 from fleet.models.parts.layers import mlp
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 
 
 class TwoTower(Recommender):

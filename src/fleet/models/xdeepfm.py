@@ -10,7 +10,7 @@ from torch import nn
 from fleet.models.parts.base import BatchLike, Outputs
 from fleet.models.parts.features import Tabular
 from fleet.models.parts.layers import CIN, NumberFields, mlp
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 
 
 class XDeepFM(Tabular):

@@ -13,7 +13,7 @@ from fleet.nn.held import Found
 from fleet.nn.pooling import Pooling, check_pooling, pool
 from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, Wire, checked_ids, checked_padding
 from fleet.ps.job.entries import AlwaysEntry
-from fleet.ps.job.spec import EntrySpec, InitializerSpec, RuleSpec
+from fleet.ps.job.named_spec import EntrySpec, InitializerSpec, RuleSpec
 from fleet.ps.job.staging import upload
 from fleet.ps.worker.asking.lookup import Request
 

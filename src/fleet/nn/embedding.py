@@ -19,7 +19,7 @@ from fleet.nn.sparse import (
     checked_padding,
 )
 from fleet.ps.job.entries import AlwaysEntry
-from fleet.ps.job.spec import EntrySpec, InitializerSpec, RuleSpec
+from fleet.ps.job.named_spec import EntrySpec, InitializerSpec, RuleSpec
 from fleet.ps.job.staging import upload
 from fleet.ps.worker.asking.given_rows import given_rows
 from fleet.ps.worker.asking.lookup import Request

@@ -17,9 +17,11 @@ from fleet.errors import NotReadyError, UsageError
 from fleet.nn.held import Found
 from fleet.nn.holder import Holder
 from fleet.nn.stand_in import RowsWeight
+from fleet.ps.job.checks import checked
 from fleet.ps.job.entries import AlwaysEntry
 from fleet.ps.job.initializers import Uniform
-from fleet.ps.job.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec, checked
+from fleet.ps.job.named_spec import EntrySpec, InitializerSpec, RuleSpec
+from fleet.ps.job.spec import TableSpec
 from fleet.ps.worker.asking.lookup import Request
 from fleet.ps.worker.sending.clipped import gradient_of_rows
 from fleet.ps.worker.worker import has_left

@@ -21,7 +21,7 @@ TRAIN = """
     from torch import nn
     import fleet
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.server.settling import Settling
+    from fleet.ps.server.clipping import StepClipping
 
     def seen(moment):
         while moment and "FLEET_DURABLE" in os.environ and not os.path.exists(moment):
@@ -50,7 +50,7 @@ TRAIN = """
     strategy.clip_norm = 0.05
     fleet.init(strategy=strategy)
     if fleet.is_server():
-        def answered(settling, header, tensors, answer=Settling.answer):
+        def answered(settling, header, tensors, answer=StepClipping.answer):
             if header.is_told and header.step == 5 and fleet.server_index() == 1:
                 die("server-1-at-5")
             found = answer(settling, header, tensors)
@@ -58,7 +58,7 @@ TRAIN = """
                 die("server-0-at-9")
             return found
 
-        Settling.answer = answered
+        StepClipping.answer = answered
         fleet.init_server()
         fleet.run_server()
         raise SystemExit

@@ -18,7 +18,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.server.grpc_server import MAX_CALLS, GrpcServer
 from fleet.ps.server.service import Service
 from fleet.ps.wire import messages as wire
-from fleet.ps.wire import presence
+from fleet.ps.wire.callers import wait_for
 from fleet.ps.wire.grpc_client import GrpcTransport
 from fleet.ps.wire.status import TOKEN_KEY
 from support.plane.fuzz_requests import JOB, NUM_DENSE
@@ -151,7 +151,7 @@ def test_a_server_does_not_wait_as_long_as_a_caller_may_ask(monkeypatch: pytest.
     monkeypatch.setenv("FLEET_STEP_TIMEOUT_S", "0.1")
     changed = threading.Condition()
     with changed:
-        assert not presence.wait_for(changed, lambda: False, FOR_EVER_MS / 1000)
+        assert not wait_for(changed, lambda: False, FOR_EVER_MS / 1000)
     service = Service()
     with serving(service) as server, reached(server.endpoint) as transport:
         callers = declared(transport)

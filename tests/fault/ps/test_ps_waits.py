@@ -19,7 +19,7 @@ from fleet.observe.waits.waiting import Awaited
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server import grpc_server
 from fleet.ps.wire import grpc_client
-from fleet.ps.wire.calls import Call, Voice
+from fleet.ps.wire.calls import ServerCall, Voice
 from fleet.ps.wire.keepalive import client_options, server_options
 from support.jobs import fleetrun, script
 from support.parity.training import Trainer, in_threads, joined, served, strategy
@@ -67,7 +67,7 @@ def test_a_connection_that_drops_again_and_again_does_not_make_a_call_longer(toy
             header = ps_pb2.PullRequest.Header(version=1, timeout_ms=10_000)
             voice = Voice("worker 0", lambda: Awaited("nobody"))
             with pytest.raises(DeadlineError, match=r"no answer to Pull within .* the connection was lost .* in \d s$"):
-                Call(transport, "Pull", header, (), timeout_s=3.0, patience_s=1.0, voice=voice).result()
+                ServerCall(transport, "Pull", header, (), timeout_s=3.0, patience_s=1.0, voice=voice).result()
         finally:
             is_over.set()
             is_open.set()

@@ -15,7 +15,7 @@ import pytest
 from fleet.errors import CommunicationError, DeadlineError, UsageError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
-from fleet.ps.wire.calls import Call
+from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.grpc_client import GrpcTransport
 from fleet.ps.wire.plane_client import PlaneTransport
 from fleet.ps.wire.transport import Answer
@@ -61,7 +61,7 @@ def test_a_call_survives_the_loss_of_its_connection(plane: Served) -> None:
         return answer
 
     plane.service.pushes.take_call = once  # type: ignore[method-assign]
-    reply: Any = Call(worker.transport, "Push", header, (KEYS, ONES), LIMIT_S, LIMIT_S).result()[0]
+    reply: Any = ServerCall(worker.transport, "Push", header, (KEYS, ONES), LIMIT_S, LIMIT_S).result()[0]
     assert taken.is_set()
     assert reply.was_repeated
     np.testing.assert_array_equal(worker.rows(), first - 0.5)

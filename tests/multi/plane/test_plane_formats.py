@@ -10,7 +10,9 @@ import pytest
 
 from fleet import _native
 from fleet.ps.job import entries, initializers, rules
-from fleet.ps.job.spec import DenseBlock, DenseSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
+from fleet.ps.job.named_spec import RuleSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.formats import encoded_rows
 from fleet.ps.wire.transport import Transport

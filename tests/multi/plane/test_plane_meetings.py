@@ -16,7 +16,7 @@ from fleet.ps.meetings import meetings
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.grpc_door import TokenGuard
 from fleet.ps.server.service import Service
-from fleet.ps.together.gathering import Gathering
+from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.ps.wire.transport import Answer, Transport
 from support.parity.training import in_threads
 from support.plane.plane import KINDS, PLANES, Served, served
@@ -186,7 +186,9 @@ def test_more_workers_meet_by_grpc_than_may_wait_in_threads(monkeypatch: pytest.
     count = 6
     with served("GRPC") as one:
         workers = [Attendee(one.transport(), worker, count) for worker in range(count)]
-        said = in_threads(*(lambda w=w: Gathering(w, "test", LIMIT_S).gather_bytes(b"%d" % w.worker) for w in workers))
+        said = in_threads(
+            *(lambda w=w: WorkerMeetings(w, "test", LIMIT_S).gather_bytes(b"%d" % w.worker) for w in workers)
+        )
         assert said == [[b"%d" % worker for worker in range(count)]] * count
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from fleet import _native
 from fleet.errors import UsageError
 from fleet.ps.job import entries, initializers, rules
-from fleet.ps.job.spec import DenseBlock, DenseSpec, JobSpec, TableSpec
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire import messages as wire
 from fleet.ps.wire.formats import encoded_rows

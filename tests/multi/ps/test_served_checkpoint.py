@@ -19,7 +19,7 @@ from fleet.net import Endpoint
 from fleet.observe.waits import waiting
 from fleet.ps.durable import saves, storage
 from fleet.ps.server.service import Service
-from fleet.ps.together import gathering
+from fleet.ps.together import worker_meetings
 from fleet.runtime.training.checkpoint import Checkpoint
 from support.parity.training import (
     Trainer,
@@ -246,7 +246,7 @@ def test_a_save_that_nobody_joins_ends_in_time(tmp_path: Path) -> None:
 
 def test_a_long_wait_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("FLEET_WAIT_NOTICE_S", "0.1")
-    monkeypatch.setattr(gathering, "_WAIT_S", 0.1)
+    monkeypatch.setattr(worker_meetings, "_WAIT_S", 0.1)
     told = threading.Event()
     monkeypatch.setattr(waiting, "note_wait", lambda *_: told.set())
 
@@ -305,7 +305,7 @@ def test_a_write_that_fails_leaves_the_one_before(tmp_path: Path, monkeypatch: p
     """The servers copy, training goes on, and the error comes where the save is waited for, on every worker."""
     write = storage.write
 
-    def fail(contents: storage.Contents, path: Path, *more: Any) -> str:
+    def fail(contents: storage.ServerContents, path: Path, *more: Any) -> str:
         if "step-00000002" in path.name and contents.holdings.server == 1:
             raise ZeroDivisionError
         return write(contents, path, *more)

@@ -51,7 +51,7 @@ def be_slow() -> None:
     """Let the server hang in the writing of step 6."""
     write = storage.write
 
-    def slowly(contents: storage.Contents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
+    def slowly(contents: storage.ServerContents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
         if "step-00000006" in path.name:
             Path(f"writing.{fleet.server_index()}").write_text(f"{os.getpid()}\n")
             threading.Event().wait()

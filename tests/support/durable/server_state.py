@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.ps.server.service import Service
-from fleet.ps.steps.state import State
+from fleet.ps.steps.state import ServerState
 
 
-def everything(service: Service | State) -> dict[str, Any]:
+def everything(service: Service | ServerState) -> dict[str, Any]:
     """All that a server would lose."""
     state = service.state if isinstance(service, Service) else service
     holdings = state.held

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fleet.ps.job import entries, initializers, rules
-from fleet.ps.job.spec import DenseBlock, DenseSpec, JobSpec, TableSpec
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire import messages as wire
 

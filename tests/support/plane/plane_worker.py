@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from fleet.errors import FleetError
 from fleet.ps.job import entries, initializers, rules
-from fleet.ps.job.spec import DenseBlock, DenseSpec, JobSpec, TableSpec
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.transport import Answer, Transport
 from support.plane.plane import Served

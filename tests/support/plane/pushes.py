@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.ps.held.update import PushedUpdate, TableUpdate, read_push, reader_of, update_of
+from fleet.ps.held.requests import PushedUpdate, TableUpdate, read_push, reader_of, update_of
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.proto import ps_pb2
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.ps.durable.recovery import Positions, Replay
-from fleet.ps.journal.records import Kind, Part, encode, read
+from fleet.ps.journal.records import Kind, RecordPart, encode, read
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import Answer, LocalTransport
@@ -31,7 +31,9 @@ class ReplayTransport(LocalTransport):
             return super().call(method, header, tensors, timeout_s)
         answer: Answer = Future()
         try:
-            written = b"".join(bytes(one) for one in encode(1, Kind.PUSH, [Part(header.SerializeToString(), tensors)]))
+            written = b"".join(
+                bytes(one) for one in encode(1, Kind.PUSH, [RecordPart(header.SerializeToString(), tensors)])
+            )
             for record in read(Path("a journal"), memoryview(written)):
                 self._replay.take(record)
             answer.set_result((ps_pb2.PushReply.Header(version=self._state.rounds.version), ()))

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fleet.observe.logs import show_logs
-from fleet.ps.held.declared import declared
-from fleet.ps.job.spec import DenseBlock, DenseSpec, EntrySpec, InitializerSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.held.log_lines import job_line
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
+from fleet.ps.job.named_spec import EntrySpec, InitializerSpec, RuleSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 
 STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 
@@ -97,7 +99,7 @@ def test_what_was_declared_is_one_line() -> None:
     blocks = tuple(DenseBlock(name, 0, 10, number % 2, 0) for number, (name, _) in enumerate(shapes))
     dense = DenseSpec((RuleSpec("sgd", (("lr", 0.1),)),), shapes, blocks)
     job = JobSpec(num_workers=2, num_servers=2, mode="sync", tables=(table,), dense=dense)
-    assert declared(job, 1) == (
+    assert job_line(job, 1) == (
         "server 1 of 2, 2 workers, sync mode; tables: ads (width 8, sgd); dense parameters: layer0.bias, "
         "layer1.bias, layer2.bias, layer3.bias, layer4.bias, layer5.bias, layer6.bias, layer7.bias and 2 more, "
         "50 values of them here"

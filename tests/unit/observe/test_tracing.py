@@ -25,7 +25,7 @@ from fleet.observe.tracing.tracer import Tracer, tracer
 from fleet.observe.tracing.window import Window
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
-from fleet.ps.wire.calls import Call
+from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker.parts.meters import measured
 
@@ -231,6 +231,6 @@ def test_a_call_is_recorded_if_its_header_says_so_whatever_the_step_is_by_now(mo
         monkeypatch.setattr(tracer, "is_on", is_on)
         for is_marked in (True, False):
             header = ps_pb2.BoardRequest.Header(caller=ps_pb2.Caller(worker=3, is_traced=is_marked))
-            Call(LocalTransport(Service()), "Board", header, (), 10.0, 0.0).result()
+            ServerCall(LocalTransport(Service()), "Board", header, (), 10.0, 0.0).result()
             assert [event[1] for event in kept if event[0] == "wire"] == ["Board"] * is_marked
             kept.clear()

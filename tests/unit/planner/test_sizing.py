@@ -16,7 +16,7 @@ from fleet.planner import exchange
 from fleet.planner.facts import DenseFacts, Machines, Measured, TableFacts, Workload
 from fleet.planner.layout import lay_out
 from fleet.planner.memory import measure_tables, row_bytes
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "docs" / "javascripts" / "sizing.js"

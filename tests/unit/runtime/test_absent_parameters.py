@@ -15,7 +15,9 @@ import torch
 import fleet
 from fleet.net import Endpoint
 from fleet.ps.durable import durability
-from fleet.ps.job.spec import DenseBlock, DenseSpec, JobSpec, RuleSpec
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
+from fleet.ps.job.named_spec import RuleSpec
+from fleet.ps.job.spec import JobSpec
 from fleet.ps.server.service import Service
 from fleet.ps.worker.sending.gradients import Gradients
 from fleet.ps.worker.sending.merge import merged

@@ -7,9 +7,10 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.ps.job import rules
+from fleet.ps.job.difference import difference
 from fleet.ps.job.entries import AlwaysEntry
 from fleet.ps.job.initializers import Constant
-from fleet.ps.job.spec import JobSpec, TableSpec, difference
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker.asking.keys import route

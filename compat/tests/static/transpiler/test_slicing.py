@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import UsageError, UsageTypeError
+from fleet.ps.job.dense_spec import DenseSpec, check_cover
 from fleet.ps.job.rules import SGD
-from fleet.ps.job.spec import DenseSpec, JobSpec, check_cover
+from fleet.ps.job.spec import JobSpec
 from fleet_programs.program.program import Program
 from fleet_programs.transpiler import HashName, PSDispatcher, RoundRobin
 from fleet_programs.transpiler.planning.arguments import Arguments

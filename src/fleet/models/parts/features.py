@@ -11,7 +11,8 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet.models.parts.base import BatchLike, Recommender
 from fleet.nn import EmbeddingCollection, Slot
 from fleet.nn.collection import SlotInput
-from fleet.ps.job.spec import RuleSpec, checked
+from fleet.ps.job.checks import checked
+from fleet.ps.job.named_spec import RuleSpec
 from fleet.strategy.check import Whole
 
 IDS = "ids"

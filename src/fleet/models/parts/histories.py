@@ -10,7 +10,7 @@ from fleet.errors import UsageError
 from fleet.models.parts.base import BatchLike
 from fleet.nn import EmbeddingCollection, Slot
 from fleet.nn.sparse import DEFAULT_INITIALIZER
-from fleet.ps.job.spec import InitializerSpec, RuleSpec
+from fleet.ps.job.named_spec import InitializerSpec, RuleSpec
 
 PADDING = 0
 """The id that stands for no item: it has no row, reads as zeros, and attention passes over it."""

@@ -12,7 +12,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from fleet.ps.job.spec import checked
+from fleet.ps.job.checks import checked
 from fleet.strategy.check import Finite, Many, Whole
 
 

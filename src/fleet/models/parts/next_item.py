@@ -11,7 +11,7 @@ from fleet.errors import UsageError
 from fleet.models.parts.base import BatchLike, Outputs, Recommender
 from fleet.models.parts.histories import PADDING, at_place, held, last_place, matrix, one_table
 from fleet.ps.job.initializers import Normal
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 
 
 class NextItem(Recommender):

@@ -1,8 +1,8 @@
 """Rows that come from other servers: the side of the servers of the next layout (docs/adr/0021-reshard.md).
 
-A server that was started for it has nothing. It reads the rows that those of the layout before have written while
+A server that was started for a new layout has nothing. It reads the rows that the servers of the old layout wrote while
 training went on, and keeps them as a snapshot. What those servers write when all pushes are held follows as one record
-of its journal; from then on it could take their place, and does when a file says so.
+of its journal; from then on it can take their place, and does when a file says so.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from fleet.jobfiles.layouts import own_layout, own_layouts
 from fleet.ps.durable import storage
 from fleet.ps.durable.durability import SNAPSHOT_BYTES
 from fleet.ps.durable.recovery import adopt, exported, rows_part
+from fleet.ps.held.changed_keys import only
 from fleet.ps.held.holdings import Holdings, make_holdings
-from fleet.ps.held.noted import only
-from fleet.ps.held.update import read_kept
+from fleet.ps.held.requests import read_kept
 from fleet.ps.job.spec import JobSpec
-from fleet.ps.journal.records import JournalError, Kind, Part, Record
+from fleet.ps.journal.records import JournalError, JournalRecord, Kind, RecordPart
 from fleet.ps.journal.snapshots import newest_snapshot, read_snapshot
 from fleet.ps.proto import ps_pb2
 from fleet.ps.steps.core import EVERYBODY
-from fleet.ps.wire import presence
+from fleet.ps.wire import callers
 
 if TYPE_CHECKING:
     from fleet.ps.steps.core import Core
@@ -64,7 +64,7 @@ class Arriving:
         self._thread: threading.Thread | None = None
 
     def answer(self, header: ps_pb2.ReshardRequest.Header) -> Reply:
-        """Answer a call of `Reshard` about rows that come."""
+        """Answer a call of `Reshard` about rows that arrive."""
         layouts = own_layouts()
         if layouts is None or self._core.durability is None or header.layout != self._own:
             raise UsageError(f"this server was not started for layout {header.layout}")
@@ -81,7 +81,7 @@ class Arriving:
             if header.phase == Phase.ADOPT and Phase.ADOPT not in self._done and self._thread is None:
                 self._begin(Phase.ADOPT, lambda: self._adopt(header.num_sources, folder))
             phase = int(header.phase)
-            presence.wait_for(
+            callers.wait_for(
                 self._changed, lambda: phase in self._done or bool(self._failure), header.timeout_ms / 1000
             )
             return Reply(is_done=phase in self._done, lost=self._failure)
@@ -93,7 +93,7 @@ class Arriving:
                 work()
             except (OSError, FleetError) as error:
                 failure = str(error) or repr(error)
-            except Exception as error:  # whatever it is: worker 0 must learn of it
+            except Exception as error:  # of any kind: worker 0 must learn of it
                 failure = repr(error)
             with self._changed:
                 self._failure = failure
@@ -132,12 +132,12 @@ class Arriving:
         sources = [list(_records(folder / f"rest-{source}")) for source in range(num_sources)]
         states = [json.loads(records[1].parts[0].header) for records in sources]
         versions = {int(state["rounds"]["version"]) for state in states}
-        if holdings.job.mode == "sync" and len(versions) > 1:  # somebody has left some of them, and not yet the others
+        if holdings.job.mode == "sync" and len(versions) > 1:  # a worker has left some servers, but not yet the others
             raise CommunicationError(f"the servers were at different steps: {sorted(versions)}")
         is_spoiled = any(json.loads(records[0].parts[0].header)["is_spoiled"] for records in sources)
         places = [_Place(JobSpec.from_json(state["job"]), int(state["server"])) for state in states]
         head = {"state": _merged(states), "is_spoiled": is_spoiled, "is_started": all(s["is_started"] for s in states)}
-        parts = [Part(json.dumps(head).encode()), _dense(holdings, places, [records[2] for records in sources])]
+        parts = [RecordPart(json.dumps(head).encode()), _dense(holdings, places, [records[2] for records in sources])]
         for record in (record for records in sources for record in records[3:]):
             table, shards, rows = exported(record.parts[0])
             parts.append(rows_part(table, shards, only(rows, self._is_own)))
@@ -157,7 +157,7 @@ class Arriving:
         return _native.server_of(keys, holdings.job.num_servers) == holdings.server
 
 
-def _records(folder: Path) -> list[Record]:
+def _records(folder: Path) -> list[JournalRecord]:
     path = newest_snapshot(folder)
     if path is None:
         raise JournalError(f"there is nothing in {folder}, from where rows were to come")
@@ -165,11 +165,11 @@ def _records(folder: Path) -> list[Record]:
 
 
 def _merged(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """What server 0 knows, with the largest of what servers count each for itself."""
+    """What server 0 knows, with the largest of the counts that each server keeps for itself."""
     merged = dict(states[0])
     merged["rounds"] = {**merged["rounds"], "version": max(int(state["rounds"]["version"]) for state in states)}
     known = set.intersection(*({name for name, _, _ in state["loads"]} for state in states))
-    merged["loads"] = [load for load in merged["loads"] if load[0] in known]  # the others are not done on all
+    merged["loads"] = [load for load in merged["loads"] if load[0] in known]  # others were not done on all servers
     clocks = [state["clock"] for state in states]
     merged["clock"] = {
         "now": max(int(clock["now"]) for clock in clocks),
@@ -181,7 +181,7 @@ def _merged(states: list[dict[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def _dense(holdings: Holdings, places: list[_Place], records: list[Record]) -> Part:
+def _dense(holdings: Holdings, places: list[_Place], records: list[JournalRecord]) -> RecordPart:
     """This server's part of the dense parameters, with the state of their rules, and of the kept tensors."""
     found: list[BlockData] = []
     kept: dict[str, Any] = {}
@@ -195,4 +195,4 @@ def _dense(holdings: Holdings, places: list[_Place], records: list[Record]) -> P
             kept |= {spec.name: one for spec, one in zip(place.job.kept_on(place.server), bits, strict=True)}
     buffers = [array for both in storage.groups_of(holdings, found) for array in both]
     own_kept = [kept[spec.name] for spec in holdings.job.kept_on(holdings.server) if spec.name in kept]
-    return Part(b"", [*buffers, *own_kept])
+    return RecordPart(b"", [*buffers, *own_kept])

@@ -1,8 +1,8 @@
 """One moment of all servers, while training goes on: a server's side of a cut (docs/adr/0020-one-cut.md).
 
 First pushes that are new wait at the door. Then those are let in that another server has taken already; when all of
-them have come, the server copies what it holds, and the door opens. Nothing of it is in the journal: a server that was
-started again knows nothing of the cut, says so, and the caller begins anew.
+them have come, the server copies what it holds, and the door opens. The journal has nothing of a cut: a server that was
+started again says that it knows no cut, and the caller begins anew.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.observe.waits.waiting import workers_text
 from fleet.ps.durable import storage
-from fleet.ps.durable.saves import IDLE_S, Moment, Moved, Saves, Write, copied
+from fleet.ps.durable.saves import IDLE_S, Moved, SaveMoment, Saves, Write, copied
 from fleet.ps.job.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire import presence
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire import callers
+from fleet.ps.wire.taken_pushes import TakenPushes
 
 if TYPE_CHECKING:
     from fleet.ps.held.holdings import Holdings
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensors
 
 DOOR_S = 30.0
-"""How long a server waits for the next word of whoever makes a cut, and for pushes that are in it."""
+"""How long a server waits for the next call about a cut, and for pushes that are in it."""
 NUM_OVER = 64
 _POLL_S = 0.05
 
@@ -48,19 +48,19 @@ class _Cut:
 
     name: int
     worker: int
-    """Who makes it."""
+    """The worker that makes it."""
     began_at: float = field(default_factory=time.monotonic)
     wanted: Sequence[TakenPushes] = ()
-    """The pushes of each worker that it holds; empty: they are not known yet."""
-    contents: storage.Contents | None = None
-    moment: Moment | None = None
-    """Set when it was made."""
+    """The pushes of each worker that it holds; empty until they are known."""
+    contents: storage.ServerContents | None = None
+    moment: SaveMoment | None = None
+    """Set when the copy was made."""
     is_copied: bool = False
     held_s: float = 0.0
     num_words: int = 0
-    """How often something was expected to happen to it."""
+    """How often a call about it was expected."""
     write: Write | None = None
-    """Where there was no room for a copy, and the door is shut until this ends."""
+    """Set where there was no room for a copy: the door is shut until this write ends."""
 
 
 class Cuts:
@@ -70,7 +70,7 @@ class Cuts:
         self._core = core
         self._saves = saves
         self._changed = threading.Condition()
-        """TakenPushes before the gate."""
+        """Acquired before the gate."""
         self._cut: _Cut | None = None
         self._lost = (0, "")
         """The last cut that was dropped, and why."""
@@ -113,14 +113,14 @@ class Cuts:
         return self._saves.answer(known, header)
 
     def forget(self, why: str) -> None:
-        """Drop the cut that is being made: what it was to hold is there no more."""
+        """Drop the cut that is being made: what it was to hold is gone."""
         with self._changed:
             if self._cut is not None:
                 self._drop(self._cut, why)
 
     @property
     def changed(self) -> threading.Condition:
-        """Guards what these tell."""
+        """Guards `is_busy`; notified when that changes."""
         return self._changed
 
     @property
@@ -131,8 +131,6 @@ class Cuts:
     def close(self) -> None:
         """The server stops: nobody waits any more."""
         self.forget("the server is stopping")
-
-    # The phases.
 
     def _hold(self, header: ps_pb2.CutRequest.Header) -> Reply:
         core, deadline = self._core, time.monotonic() + min(header.timeout_ms / 1000, longest_wait_s())
@@ -149,7 +147,7 @@ class Cuts:
                 elif time.monotonic() >= deadline:
                     return Reply(busy=self._busy(unfinished), num_files=unfinished.num_files if unfinished else 0)
                 else:
-                    presence.wait_for(self._changed, lambda: False, _POLL_S)
+                    callers.wait_for(self._changed, lambda: False, _POLL_S)
             with core.gate.closed:
                 taken = self._taken()
                 if not core.door.is_shut:
@@ -167,7 +165,7 @@ class Cuts:
             if cut.moment is None:
                 cut.wanted = wanted
                 self._core.door.shut(wanted)
-                presence.wait_for(
+                callers.wait_for(
                     self._changed, lambda: self._cut is not cut or not self._missing(cut), header.timeout_ms / 1000
                 )
                 if self._cut is cut and (late := self._restarted(cut)):
@@ -185,14 +183,14 @@ class Cuts:
         with core.gate.closed:
             contents = copied(holdings)
             cut.is_copied = contents is not None
-            cut.contents = contents or storage.Contents.of(holdings, holdings.tables)
-            cut.moment = Moment.of(core.state)
+            cut.contents = contents or storage.ServerContents.of(holdings, holdings.tables)
+            cut.moment = SaveMoment.of(core.state)
             cut.held_s = time.monotonic() - cut.began_at
             if cut.is_copied:
                 core.door.open()
         self._expect(cut, DOOR_S)
 
-    def _write(self, cut: _Cut, moment: Moment, path: Path, header: ps_pb2.SaveRequest.Header) -> Write:
+    def _write(self, cut: _Cut, moment: SaveMoment, path: Path, header: ps_pb2.SaveRequest.Header) -> Write:
         contents = cut.contents
         assert contents is not None
         cut.contents = None
@@ -224,19 +222,18 @@ class Cuts:
         with self._changed:
             self._changed.notify_all()
 
-    # What the caller locks for.
-
     def _taken(self) -> list[TakenPushes]:
+        """The pushes that were taken, by worker; here and below the caller holds `_changed`."""
         state = self._core.state
         return [state.ledger.taken(worker) for worker in range(state.held.job.num_workers)]
 
     def _missing(self, cut: _Cut) -> list[int]:
-        """The workers of whom pushes that the cut holds have not come."""
+        """The workers whose pushes the cut holds, and have not come yet."""
         pairs = zip(self._taken(), cut.wanted, strict=True)
         return [worker for worker, (taken, wanted) in enumerate(pairs) if not taken.reaches(wanted)]
 
     def _restarted(self, cut: _Cut) -> list[int]:
-        """The workers who have begun a life that the cut knows nothing of."""
+        """The workers that have begun a life since the cut was agreed on."""
         pairs = zip(self._taken(), cut.wanted, strict=True)
         return [worker for worker, (taken, wanted) in enumerate(pairs) if taken.incarnation > wanted.incarnation]
 
@@ -256,7 +253,7 @@ class Cuts:
         self._end(cut)
 
     def _end(self, cut: _Cut) -> None:
-        """Let everything in."""
+        """End the cut, and let everything in."""
         assert self._cut is cut
         self._over.append(cut.name)
         self._cut, cut.contents = None, None

@@ -17,7 +17,7 @@ from fleet.errors import CheckpointError, UsageError
 from fleet.observe.metrics import events
 from fleet.ps.durable.recovery import dense_part, owner, recover, rows_part, state_part
 from fleet.ps.job.patience import rpc_timeout_s
-from fleet.ps.journal.records import Kind, Part
+from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
 from fleet.ps.wire import faults
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fleet.ps.steps.core import Core
 
 SNAPSHOT_BYTES = 512 << 20
-"""How long a journal may grow before a snapshot takes its place; and never less than the snapshot itself."""
+"""How large a journal may grow before a snapshot takes its place; never less than the snapshot itself."""
 ROOM_PAUSE_S = 0.2
 """How soon a server that waits for room on the disk looks again."""
 ROWS_AT_ONCE = 100_000
@@ -50,7 +50,7 @@ class Durability:
     """The journal and the snapshots of one server, in a folder of its own."""
 
     def __init__(self, core: Core, folder: Path, policy: Policy, device: str) -> None:
-        """Recover the state that the folder holds, if it holds one, and go on from there."""
+        """Recover the state that the folder holds, if any, and go on from there."""
         self._core = core
         self._folder = folder
         if env.FLEET_LIFE.get() and not folder.exists():  # fleetrun has made it for the first life
@@ -85,11 +85,11 @@ class Durability:
         self._is_closed = False
         self._num_snapshots = 0
         self._snapshot_at = -found.num_bytes
-        """Where in the journal the last snapshot was taken, counted as its bytes are."""
+        """The byte of the journal at which the last snapshot was taken."""
         self._thread = threading.Thread(target=self._take_snapshots, name="fleet-snapshot", daemon=True)
         self._thread.start()
 
-    def append(self, kind: Kind, parts: Sequence[Part]) -> None:
+    def append(self, kind: Kind, parts: Sequence[RecordPart]) -> None:
         """Write a record; JournalWriteError if that cannot be done."""
         self._journal.append(kind, parts)
         if self._journal.num_bytes > self._next_at:
@@ -101,18 +101,18 @@ class Durability:
 
     @property
     def lag(self) -> tuple[int, int]:
-        """Bytes of the journal after the last snapshot; records that are to be on the disk and may not be."""
+        """Bytes of the journal after the last snapshot; records that should be on the disk and may not be."""
         return self._journal.num_bytes - self._snapshot_at, self._journal.num_unsynced
 
     def load(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
         """Replace everything by a checkpoint, and keep that as a snapshot before anybody is told.
 
-        If it cannot be kept, `undo` is called; without one nothing is taken any more until a checkpoint is loaded.
+        If it cannot be kept, `undo` is called; without `undo` nothing is taken until a checkpoint is loaded.
         """
         with self.snapshotting, self._core.gate.closed:
             load()
             try:
-                self._journal.append(Kind.LOAD, [Part(b"")])
+                self._journal.append(Kind.LOAD, [RecordPart(b"")])
                 self._write_snapshot(is_alone=True)
             except (OSError, JournalWriteError) as error:
                 failure = f"a checkpoint was loaded, but could not be kept: {_why(error)}"
@@ -123,7 +123,7 @@ class Durability:
                 raise CheckpointError(f"{failure}; make room in {self._folder}, and load it again") from None
 
     def close(self, *, is_finished: bool) -> None:
-        """Stop; where the job is finished, nothing is left of it."""
+        """Stop; if the job is finished, remove everything."""
         self._is_closed = True
         self._is_due.set()
         self._thread.join()
@@ -142,16 +142,16 @@ class Durability:
                 continue
             try:
                 with self.snapshotting:
-                    if self._core.failure is None:  # else tables may have a part of what the journal says
+                    if self._core.failure is None:  # otherwise tables may have only a part of what the journal says
                         self._write_snapshot()
-            except Exception as error:  # of whatever kind, such as no memory: the next may succeed
+            except Exception as error:  # of any kind, such as no memory: the next may succeed
                 if self._core.is_moved:
                     return
                 _log.warning("no snapshot could be taken in %s: %s", self._folder, _why(error))
                 self._next_at = self._journal.num_bytes + SNAPSHOT_BYTES // 4
 
     def _write_snapshot(self, *, is_alone: bool = False) -> None:
-        """Copy piece by piece, each while nothing changes; `is_alone`: nothing does anyway."""
+        """Copy piece by piece, each while nothing changes; `is_alone`: nothing changes anyway."""
         core, holdings, began_at = self._core, self._core.state.held, time.monotonic()
         closed = _nothing if is_alone else core.gate.closed
         with closed:
@@ -167,7 +167,7 @@ class Durability:
                     with closed:
                         at, part = self._journal.lsn, self._rows(index, shards, writer)
                     writer.write(Kind.ROWS, at, [part])
-            self._journal.sync()  # or after a loss of power the snapshot would have what the journal has not
+            self._journal.sync()  # or after a loss of power the snapshot would have what the journal lacks
             writer.finish()
         self._journal.drop_before(lsn)
         self._num_snapshots += 1
@@ -177,7 +177,7 @@ class Durability:
         events.note("snapshot", f"{writer.num_bytes >> 20} MB at record {lsn}")
         _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
 
-    def _rows(self, index: int, shards: tuple[int, int], writer: SnapshotWriter) -> Part:
+    def _rows(self, index: int, shards: tuple[int, int], writer: SnapshotWriter) -> RecordPart:
         """A copy of the rows of some shards; of those in sealed files, links to the files."""
         table = self._core.state.held.tables[index]
         if not table.has_disk:
@@ -187,7 +187,7 @@ class Durability:
 
 
 def _open(folder: Path, policy: Policy, last_lsn: int, owner_text: bytes) -> Journal:
-    """The journal, open for writing; a server that has something to go on from waits for room on the disk."""
+    """The journal, open for writing; a server with a state to go on from waits for room on the disk."""
     deadline = time.monotonic() + rpc_timeout_s()
     fault, has_told = faults.of_writes(), False
     while True:

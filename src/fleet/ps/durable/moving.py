@@ -22,12 +22,12 @@ from fleet.jobfiles.layouts import Layouts, own_layout, own_layouts
 from fleet.observe.waits.waiting import workers_text
 from fleet.ps.durable.durability import portions
 from fleet.ps.durable.recovery import dense_part, rows_part, state_part
-from fleet.ps.held.noted import NotedKeys, among, only
-from fleet.ps.journal.records import Kind, Part
+from fleet.ps.held.changed_keys import ChangedKeys, among, only
+from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire import presence
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire import callers
+from fleet.ps.wire.taken_pushes import TakenPushes
 
 if TYPE_CHECKING:
     from fleet.ps.durable.cut import Cuts
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fleet.ps.steps.core import Core
 
 SILENCE_S = 30.0
-"""How long a server waits for the next word of worker 0, which says how it goes on."""
+"""How long a server waits for the next call of worker 0, which leads the move."""
 _GATE_S = 5.0
 _LOOK_S = 0.5
 
@@ -52,7 +52,7 @@ class _Departure:
     def __init__(self, number: int, folder: Path, num_tables: int) -> None:
         self.number = number
         self.folder = folder
-        self.noted = NotedKeys(num_tables)
+        self.noted = ChangedKeys(num_tables)
         self.heard_at = time.monotonic()
         self.is_copied = self.is_frozen = self.is_written = self.is_over = False
         self.rows = 0
@@ -68,13 +68,13 @@ class Moving:
         self._saves = saves
         self._cuts = cuts
         self._changed = threading.Condition()
-        """TakenPushes before the gate."""
+        """Acquired before the gate."""
         self._this: _Departure | None = None
         self._lost = (0, "")
         core.door.entered_too = self._notice
 
     def answer(self, header: ps_pb2.ReshardRequest.Header) -> Reply:
-        """Answer a call of `Reshard` about rows that leave."""
+        """Answer a call of `Reshard` about rows that leave this server."""
         holdings = self._core.known(header.caller)
         if header.phase == Phase.COPY:
             return self._copy(holdings, header)
@@ -91,7 +91,7 @@ class Moving:
         return Reply(is_done=True)
 
     def spoil(self) -> None:
-        """Rows are deleted or replaced; under the closed gate."""
+        """Rows were deleted or replaced: a copy of them is worthless. Called under the closed gate."""
         if self._core.noted is not None:
             self._core.noted.is_spoiled = True
 
@@ -103,8 +103,6 @@ class Moving:
             self._give_up(this, "a server was stopped")
             if this.thread is not None:
                 this.thread.join()
-
-    # The phases.
 
     def _copy(self, holdings: Holdings, header: ps_pb2.ReshardRequest.Header) -> Reply:
         layouts, core = own_layouts(), self._core
@@ -123,7 +121,7 @@ class Moving:
             if this is None or this.number != header.layout:
                 return Reply(lost=self._why_lost(header.layout))
             this.heard_at = time.monotonic()
-            presence.wait_for(
+            callers.wait_for(
                 self._changed, lambda: this.is_copied or bool(this.failure) or this.is_over, header.timeout_ms / 1000
             )
             if this.failure or this.is_over:
@@ -164,7 +162,7 @@ class Moving:
                 return Reply(lost=this.failure or self._why_lost(this.number))
             if not this.is_frozen:
                 self._core.door.shut(wanted)
-                presence.wait_for(self._changed, lambda: this.is_over or not missing(), header.timeout_ms / 1000)
+                callers.wait_for(self._changed, lambda: this.is_over or not missing(), header.timeout_ms / 1000)
                 if this.is_over:
                     return Reply(lost=self._why_lost(this.number))
                 pairs = zip(self._taken(), wanted, strict=True)
@@ -175,14 +173,12 @@ class Moving:
                     return Reply(missing=found)
                 this.is_frozen = True
                 self._begin(this, lambda: self._freeze(this, holdings))
-            presence.wait_for(
+            callers.wait_for(
                 self._changed, lambda: this.is_written or bool(this.failure) or this.is_over, header.timeout_ms / 1000
             )
             if lost := self._lost_now(this):
                 return Reply(lost=lost)
             return Reply(is_done=this.is_written, rows=this.rows)
-
-    # In a thread of their own.
 
     def _begin(self, this: _Departure, work: Callable[[], None]) -> None:
         def run() -> None:
@@ -190,7 +186,7 @@ class Moving:
                 work()
             except (OSError, FleetError) as error:
                 this.failure = f"server {self._core.state.held.server}: {error}"
-            except Exception as error:  # whatever it is: worker 0 must learn of it
+            except Exception as error:  # of any kind: worker 0 must learn of it
                 this.failure = f"server {self._core.state.held.server}: {error!r}"
             with self._changed:
                 if this.thread is threading.current_thread():
@@ -201,7 +197,7 @@ class Moving:
         this.thread.start()
 
     def _write_rows(self, this: _Departure, holdings: Holdings) -> None:
-        """All rows, some at a time; not those of tables with a ceiling, of which a push may delete others."""
+        """Write all rows, some at a time, but for tables with a ceiling, where a push may delete other rows."""
         core, rows = self._core, 0
         with _writer(this.folder / f"rows-{holdings.server}") as writer:
             for index, spec in enumerate(holdings.job.tables):
@@ -216,7 +212,7 @@ class Moving:
         this.rows, this.is_copied = rows, True
 
     def _freeze(self, this: _Departure, holdings: Holdings) -> None:
-        """Write what is left, and let nobody in before it is decided which layout holds."""
+        """Write what is left, and let nobody in until it is decided which layout holds."""
         core = self._core
         core.gate.patience_s = _GATE_S
         try:
@@ -233,7 +229,7 @@ class Moving:
     def _write_rest(self, this: _Departure, holdings: Holdings) -> None:
         rows, is_spoiled, num_shards = 0, this.noted.is_spoiled, _native.Table.num_shards
         with _writer(this.folder / f"rest-{holdings.server}") as writer:
-            writer.write(Kind.STATE, 1, [Part(json.dumps({"is_spoiled": is_spoiled}).encode())])
+            writer.write(Kind.STATE, 1, [RecordPart(json.dumps({"is_spoiled": is_spoiled}).encode())])
             writer.write(Kind.STATE, 1, [state_part(self._core.state)])
             writer.write(Kind.DENSE, 1, [dense_part(holdings)])
             for index, spec in enumerate(holdings.job.tables):
@@ -248,8 +244,6 @@ class Moving:
                     writer.write(Kind.ROWS, 1, [rows_part(index, (0, num_shards), found)])
             writer.finish()
         this.rows = rows
-
-    # Its end.
 
     def _look(self, this: _Departure) -> None:
         """See whether it is decided which layout holds."""
@@ -298,7 +292,7 @@ class Moving:
         return [state.ledger.taken(worker) for worker in range(state.held.job.num_workers)]
 
     def _applied(self) -> list[TakenPushes]:
-        """The pushes that were applied: those of a step that was not are sent again."""
+        """The pushes that were applied: others, of a step that is not complete, are sent again."""
         with self._core.changed:
             pending = self._core.state.rounds.pending()
             return [_without(one, pending.get(worker, 0)) for worker, one in enumerate(self._taken())]
@@ -314,10 +308,10 @@ class Moving:
 
 
 def is_moved_on(layouts: Layouts, *, is_new: bool) -> bool:
-    """What a server that starts is to know: whether its layout is one of the past.
+    """Whether the layout of a server that starts is a past one.
 
-    A move that is not decided is given up: a server that was away has let in what the others hold up. `is_new`: this is
-    a server of the next layout that has nothing yet.
+    A move that is not decided is given up: a server that was away has let in what the others hold up. `is_new`: this
+    server belongs to the next layout and has nothing yet.
     """
     undecided = layouts.undecided
     if undecided is not None and not (is_new and undecided == own_layout()):
@@ -326,7 +320,7 @@ def is_moved_on(layouts: Layouts, *, is_new: bool) -> bool:
 
 
 def _without(taken: TakenPushes, sequence: int) -> TakenPushes:
-    """Pushes but for one, which is the last if it is among them."""
+    """All of these pushes but one, which is the last if it is among them."""
     upto = sequence - 1 if 0 < sequence <= taken.upto else taken.upto
     later = {*taken.later, *range(upto + 1, taken.upto + 1)} - {sequence}
     return TakenPushes(taken.incarnation, upto, frozenset(later))

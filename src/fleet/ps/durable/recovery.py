@@ -1,4 +1,4 @@
-"""What the records of a journal mean: a server's state is made anew from its newest snapshot and what came after it."""
+"""What the records of a journal mean: a server's state is made from its newest snapshot and the records after it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from fleet.cores import num_cores
 from fleet.errors import UsageError
 from fleet.observe.metrics import events
 from fleet.ps.held.holdings import Holdings, Skip, make_holdings
-from fleet.ps.held.update import PushedUpdate, read_assigned, read_dense, read_kept, read_push, update_of
+from fleet.ps.held.requests import PushedUpdate, read_assigned, read_dense, read_kept, read_push, update_of
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.journal.files import runs_path
-from fleet.ps.journal.records import JournalError, Kind, Part, Record
+from fleet.ps.journal.records import JournalError, JournalRecord, Kind, RecordPart
 from fleet.ps.journal.segments import read_segments
 from fleet.ps.journal.snapshots import newest_snapshot, read_snapshot
 from fleet.ps.meetings.pieces import read_take
 from fleet.ps.proto import ps_pb2
-from fleet.ps.steps.state import State
+from fleet.ps.steps.state import ServerState
 
 _log = logging.getLogger(__name__)
 
@@ -35,15 +35,15 @@ ShardFiles = tuple[int, int, list[str]]
 
 
 class Recovered(NamedTuple):
-    """How far a state was brought."""
+    """How far a state was recovered."""
 
     lsn: int
-    """The last record that it has."""
+    """The number of the last record that it has."""
     num_bytes: int
     """The bytes of the records after the snapshot."""
 
 
-def recover(state: State, folder: Path, device: str) -> Recovered:
+def recover(state: ServerState, folder: Path, device: str) -> Recovered:
     """Bring an empty state to where the journal in a folder ends; JournalError if that cannot be trusted."""
     began_at = time.monotonic()
     path = newest_snapshot(folder)
@@ -64,7 +64,7 @@ def recover(state: State, folder: Path, device: str) -> Recovered:
 
 
 def owner(instance: int) -> bytes:
-    """What the first record of every segment says."""
+    """What the first record of every segment says: whose journal it is."""
     return json.dumps({"format": 1, "instance": instance}).encode()
 
 
@@ -85,11 +85,11 @@ class Positions:
 class Replay:
     """Makes the changes of a journal's records again."""
 
-    def __init__(self, state: State, positions: Positions, device: str) -> None:
+    def __init__(self, state: ServerState, positions: Positions, device: str) -> None:
         self._state = state
         self._positions = positions
         self._device = device
-        self._kinds: dict[Kind, Callable[[Record], None]] = {
+        self._kinds: dict[Kind, Callable[[JournalRecord], None]] = {
             Kind.SEGMENT: self._segment,
             Kind.DECLARE: self._declare,
             Kind.START: self._start,
@@ -105,14 +105,14 @@ class Replay:
             Kind.ASSIGN: self._assign,
         }
 
-    def take(self, record: Record) -> None:
+    def take(self, record: JournalRecord) -> None:
         """Make one change."""
         self._kinds[record.kind](record)
 
-    def _segment(self, record: Record) -> None:
+    def _segment(self, record: JournalRecord) -> None:
         self._state.instance = int(json.loads(record.parts[0].header)["instance"])
 
-    def _declare(self, record: Record) -> None:
+    def _declare(self, record: JournalRecord) -> None:
         header = ps_pb2.DeclareRequest.Header.FromString(record.parts[0].header)
         if self._state.holdings is None:
             holdings = make_holdings(JobSpec.from_json(header.job), header.server_index, self._device)
@@ -121,23 +121,23 @@ class Replay:
             self._state.absent_after_ms = header.absent_after_ms
         self._state.greet(header.caller.worker, header.caller.incarnation, header.life)
 
-    def _start(self, record: Record) -> None:
+    def _start(self, record: JournalRecord) -> None:
         holdings, tensors = self._state.held, record.parts[0].tensors
         num_groups = len(holdings.groups)
         values = read_dense(tensors[:num_groups], holdings.job, holdings.server, "first values")
         holdings.start(values, read_kept(tensors[num_groups:], holdings.job, holdings.server, "first values"))
 
-    def _keep(self, record: Record) -> None:
+    def _keep(self, record: JournalRecord) -> None:
         holdings = self._state.held
         holdings.keep(read_kept(record.parts[0].tensors, holdings.job, holdings.server, "kept"))
 
-    def _push(self, record: Record) -> None:
+    def _push(self, record: JournalRecord) -> None:
         update = self._update(record.parts[0])
         skipped = self._state.push(update, self._positions.skip(record.lsn))
         self._state.rounds.version += 1
         self._state.stats.pushed(update, 0, skipped)
 
-    def _step(self, record: Record) -> None:
+    def _step(self, record: JournalRecord) -> None:
         updates, rounds = [self._update(part) for part in record.parts], self._state.rounds
         squared_norm = ps_pb2.PushRequest.Header.FromString(record.parts[0].header).squared_norm
         skipped = self._state.step(updates, self._positions.skip(record.lsn), squared_norm)
@@ -146,49 +146,49 @@ class Replay:
         for update in updates:
             self._state.stats.pushed(update, 0, skipped if update is updates[0] else 0)
 
-    def _update(self, part: Part) -> PushedUpdate:
+    def _update(self, part: RecordPart) -> PushedUpdate:
         header = ps_pb2.PushRequest.Header.FromString(part.header)
         held = self._state.held
         update = update_of(header, read_push(held.reader, header, part.tensors, held.job))
         self._state.ledger.take(update.worker, update.sequence)
         return update
 
-    def _assign(self, record: Record) -> None:
+    def _assign(self, record: JournalRecord) -> None:
         header = ps_pb2.AssignRequest.Header.FromString(record.parts[0].header)
         rows = read_assigned(header, record.parts[0].tensors, self._state.held.job)
         self._state.ledger.take(header.caller.worker, header.sequence)
         self._state.assign(rows, self._positions.skip(record.lsn))
 
-    def _leave(self, record: Record) -> None:
+    def _leave(self, record: JournalRecord) -> None:
         header = ps_pb2.LeaveRequest.Header.FromString(record.parts[0].header)
         self._state.leave(header.caller.worker, is_unfinished=header.is_unfinished, is_absent=header.is_absent)
 
-    def _load(self, record: Record) -> None:
-        """Its snapshot was not finished, so nobody was told that it was loaded, and it will be asked for again."""
+    def _load(self, record: JournalRecord) -> None:
+        """Its snapshot was not finished, so nobody was told of the load, and it will be asked for again."""
 
-    def _shrink(self, record: Record) -> None:
+    def _shrink(self, record: JournalRecord) -> None:
         asked = ps_pb2.ShrinkRequest.Header.FromString(record.parts[0].header)
-        with suppress(UsageError):  # as it was told then
+        with suppress(UsageError):  # its caller was told so then
             self._state.shrink(asked, self._positions.skip(record.lsn))
 
-    def _meet(self, record: Record) -> None:
+    def _meet(self, record: JournalRecord) -> None:
         header = ps_pb2.MeetRequest.Header.FromString(record.parts[0].header)
         self._state.meetings.come(header.name, header.caller.worker, header.text)
 
-    def _take(self, record: Record) -> None:
+    def _take(self, record: JournalRecord) -> None:
         header = ps_pb2.TakeRequest.Header.FromString(record.parts[0].header)
         self._state.pieces.change(*read_take(header))
 
-    def _adopt(self, record: Record) -> None:
+    def _adopt(self, record: JournalRecord) -> None:
         adopt(self._state, record.parts)
 
 
-def adopt(state: State, parts: Sequence[Part]) -> None:
+def adopt(state: ServerState, parts: Sequence[RecordPart]) -> None:
     """Take over what the servers of the layout before knew; the rows that they had written before are there."""
     holdings, head = state.held, json.loads(parts[0].header)
     state.adopt(head["state"])
     if head["is_started"]:
-        _restore_dense(holdings, Part(parts[0].header, parts[1].tensors))
+        _restore_dense(holdings, RecordPart(parts[0].header, parts[1].tensors))
     if head["is_spoiled"]:
         for table in holdings.tables:
             table.clear()
@@ -197,28 +197,27 @@ def adopt(state: State, parts: Sequence[Part]) -> None:
         holdings.tables[index].import_(rows, holdings.server, holdings.job.num_servers)
 
 
-# Snapshots.
+def state_part(state: ServerState) -> RecordPart:
+    """The part of a snapshot with all that is small: everything but values and rows."""
+    return RecordPart(json.dumps(state.to_json()).encode())
 
 
-def state_part(state: State) -> Part:
-    """What a snapshot says of everything that is small."""
-    return Part(json.dumps(state.to_json()).encode())
-
-
-def dense_part(holdings: Holdings) -> Part:
+def dense_part(holdings: Holdings) -> RecordPart:
     """The dense parameters with the state of their rules, and the kept tensors."""
     buffers = [array for both in holdings.snapshot() for array in both]
-    return Part(json.dumps({"is_started": holdings.is_started}).encode(), [*buffers, *holdings.kept])
+    return RecordPart(json.dumps({"is_started": holdings.is_started}).encode(), [*buffers, *holdings.kept])
 
 
-def rows_part(table: int, shards: tuple[int, int], rows: dict[str, Any], files: Sequence[ShardFiles] = ()) -> Part:
+def rows_part(
+    table: int, shards: tuple[int, int], rows: dict[str, Any], files: Sequence[ShardFiles] = ()
+) -> RecordPart:
     """The rows of some shards of a table; `files` that hold more of them lie beside the snapshot."""
     columns = [(name, array.dtype.str, array.shape) for name, array in rows.items()]
     header = {"table": table, "shards": shards, "columns": columns, **({"files": files} if files else {})}
-    return Part(json.dumps(header).encode(), [np.ascontiguousarray(array) for array in rows.values()])
+    return RecordPart(json.dumps(header).encode(), [np.ascontiguousarray(array) for array in rows.values()])
 
 
-def _restore(state: State, path: Path, device: str) -> tuple[int, Positions]:
+def _restore(state: ServerState, path: Path, device: str) -> tuple[int, Positions]:
     """Fill a state from a snapshot; the record that it begins at, and what its tables have beyond."""
     records = read_snapshot(path)
     first, dense = next(records, None), next(records, None)
@@ -233,7 +232,7 @@ def _restore(state: State, path: Path, device: str) -> tuple[int, Positions]:
     return first.lsn, Positions(positions)
 
 
-def _restore_dense(holdings: Holdings, part: Part) -> None:
+def _restore_dense(holdings: Holdings, part: RecordPart) -> None:
     if not json.loads(part.header)["is_started"]:
         return
     num_buffers = 2 * len(holdings.groups)
@@ -242,8 +241,8 @@ def _restore_dense(holdings: Holdings, part: Part) -> None:
     holdings.restore(list(zip(arrays[::2], arrays[1::2], strict=True)), kept)
 
 
-def exported(part: Part) -> tuple[int, tuple[int, int], dict[str, Any]]:
-    """What `rows_part` made a part of: the table, its shards, their rows."""
+def exported(part: RecordPart) -> tuple[int, tuple[int, int], dict[str, Any]]:
+    """The table, its shards and their rows, as given to `rows_part`."""
     header = json.loads(part.header)
     rows = {
         name: _array(tensor, np.dtype(kind)).reshape(shape)
@@ -257,7 +256,7 @@ def _array(tensor: Any, kind: np.dtype[Any]) -> Any:
     return tensor.reshape(-1) if isinstance(tensor, np.ndarray) else np.frombuffer(tensor, kind)
 
 
-def _restore_rows(holdings: Holdings, record: Record, path: Path) -> tuple[int, int, int, int]:
+def _restore_rows(holdings: Holdings, record: JournalRecord, path: Path) -> tuple[int, int, int, int]:
     table, (begin, end), rows = exported(record.parts[0])
     own = holdings.tables[table]
     try:

@@ -1,7 +1,7 @@
 """The saves of a server: written while the caller waits, or copied at once and written while training goes on.
 
-A save is known by its folder, which has an id of its own. The first call begins it, in the background with a copy; the
-same call again, also after a lost connection, begins nothing: it is told how far that save is, and in the end what was
+A save is known by its folder, which has an id of its own. The first call begins it, in the background with a copy. The
+same call again, also after a lost connection, begins nothing: it is told how far the save is, and in the end what was
 written or what went wrong.
 """
 
@@ -25,24 +25,24 @@ from fleet.errors import CheckpointError, DeadlineError, FleetError
 from fleet.ps.durable import storage
 from fleet.ps.held.holdings import Holdings
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire import presence
+from fleet.ps.wire import callers
 
 if TYPE_CHECKING:
-    from fleet.ps.steps.state import State
+    from fleet.ps.steps.state import ServerState
 
 log = logging.getLogger(__name__)
 
-# Of the memory that is free, so much is left to training while a copy is held.
+# So much of the free memory is left to training while a copy is held.
 SPARE_BYTES = 64 << 20
-# How long a save waits for the one before it, if that writes no file; how long a caller does who waits for all of it,
-# which is as long as callers have patience; and how many are remembered.
+# How long a save waits for the one before it, if that writes no file; how long a caller waits for a whole save; and how
+# many saves are remembered.
 IDLE_S = 60.0
 LONGEST_S = 3600.0
 NUM_KEPT = 4
 
 
 class FrozenTable:
-    """The rows of a table as they were, copied in the portions in which they are written; each is let go when it is."""
+    """A copy of the rows of a table, in the portions in which they are written; each is freed once it is written."""
 
     def __init__(self, table: ReadableTable, pool: Executor) -> None:
         self.width, self.state_width, self.has_clicks = table.width, table.state_width, table.has_clicks
@@ -58,16 +58,16 @@ class FrozenTable:
 Moved = Callable[[], None]
 
 
-class Moment(NamedTuple):
-    """What of the training is in what a server writes."""
+class SaveMoment(NamedTuple):
+    """How far training was when a server wrote."""
 
     version: int
     steps: tuple[int, ...] = ()
-    """How many steps of each worker, in all its lives."""
+    """How many steps each worker had made, in all its lives."""
 
     @classmethod
-    def of(cls, state: State) -> Moment:
-        """Now."""
+    def of(cls, state: ServerState) -> SaveMoment:
+        """The present moment."""
         workers = range(state.held.job.num_workers)
         return cls(state.rounds.version, tuple(state.ledger.history(worker)[0] for worker in workers))
 
@@ -78,14 +78,14 @@ class Write(threading.Thread):
     def __init__(
         self,
         folder: str,
-        moment: Moment,
+        moment: SaveMoment,
         work: Callable[[Moved], str],
         *,
         values_only: bool = False,
         is_awaited: bool = False,
         cut: int = 0,
     ) -> None:
-        """`work` writes, and returns its account. `is_awaited`: nobody who asks gets an answer before the end."""
+        """`work` writes, and returns an account of it. `is_awaited`: those who ask are answered at the end only."""
         super().__init__(name="fleet-save", daemon=True)
         self.folder = folder
         self.moment = moment
@@ -106,14 +106,14 @@ class Write(threading.Thread):
             self._changed.notify_all()
 
     def _write(self) -> None:
-        """Do the work; on return nothing holds what was copied for it, and who is told of the end may count on that."""
+        """Do the work. Once others learn of its end, nothing refers to the copy any more."""
         work, self._work = self._work, None
         assert work is not None
         try:
             self._pieces = work(self._count)
         except FleetError as error:
             self._failure = error.with_traceback(None)
-        except Exception as error:  # of whatever kind: who asks for the outcome must learn of it
+        except Exception as error:  # of any kind: whoever asks for the outcome must learn of it
             self._failure = CheckpointError(f"a save into {self.folder} failed: {error!r}")
         if self._failure is not None:
             log.error("%s", self._failure)
@@ -122,7 +122,7 @@ class Write(threading.Thread):
         self.num_files += 1
 
     def ends(self) -> bool:
-        """Wait for its end, for as long as it goes on writing files; whether it has come."""
+        """Wait for its end as long as it goes on writing files; whether it has ended."""
         while self.is_alive():
             known = self.num_files
             self.join(IDLE_S)
@@ -131,10 +131,10 @@ class Write(threading.Thread):
         return True
 
     def answer(self, timeout_s: float) -> ps_pb2.SaveReply.Header:
-        """How far it is after `timeout_s` at the latest; CheckpointError if it has failed."""
+        """How far the write is, after `timeout_s` at most; CheckpointError if it has failed."""
         with self._changed:
             limit_s = LONGEST_S if self._is_awaited else timeout_s
-            is_over = presence.wait_for(self._changed, lambda: self.is_over, limit_s)
+            is_over = callers.wait_for(self._changed, lambda: self.is_over, limit_s)
         if self._is_awaited and not is_over:
             raise DeadlineError(f"waited {LONGEST_S:g} s for this server to write into {self.folder}")
         if self._failure is not None:
@@ -163,7 +163,7 @@ class Saves:
         self._last_copy: Write | None = None
 
     def save(
-        self, holdings: Holdings, header: ps_pb2.SaveRequest.Header, moment: Callable[[], Moment]
+        self, holdings: Holdings, header: ps_pb2.SaveRequest.Header, moment: Callable[[], SaveMoment]
     ) -> ps_pb2.SaveReply.Header:
         """Answer a call of `Save`."""
         folder, known = header.folder, self._writes.get(header.folder)
@@ -200,7 +200,7 @@ class Saves:
     def start(self, write: Write) -> Write:
         """The write, begun; or the one into the same folder that another call has begun meanwhile.
 
-        That of an earlier cut does not count: it is over, and its files go.
+        One of an earlier cut does not count: that is over, and its files are removed.
         """
         with self._noting:
             known = self._writes.get(write.folder)
@@ -212,7 +212,7 @@ class Saves:
                     del self._writes[folder]
         return known
 
-    def _begin(self, holdings: Holdings, folder: str, moment: Callable[[], Moment]) -> Write | None:
+    def _begin(self, holdings: Holdings, folder: str, moment: Callable[[], SaveMoment]) -> Write | None:
         """Copy, and begin to write; None if there is no room for a copy."""
         path = storage.check_folder(holdings, folder)
         last = self._last_copy
@@ -229,7 +229,7 @@ class Saves:
         return self.start(write)
 
 
-def copied(holdings: Holdings) -> storage.Contents | None:
+def copied(holdings: Holdings) -> storage.ServerContents | None:
     """A copy of what a server holds, made while nothing changes; None, and a word in the log, if there is no room."""
     needed = sum(table.memory_bytes for table in holdings.tables)
     if (free := free_bytes()) is not None and free < needed + SPARE_BYTES:
@@ -244,14 +244,14 @@ def copied(holdings: Holdings) -> storage.Contents | None:
         # While a copy is made nobody trains.
         with ThreadPoolExecutor(min(8, num_cores()), "fleet-copy") as pool:
             tables = [holdings.sealed(i) if t.has_disk else FrozenTable(t, pool) for i, t in enumerate(holdings.tables)]
-            return storage.Contents.of(holdings, tables)
+            return storage.ServerContents.of(holdings, tables)
     except (MemoryError, OSError):
         log.warning("server %d has no room for a copy: it writes while training waits", holdings.server)
         return None
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
-    """Memory that this process may still take: what the machine has free, or its container; None where nobody says."""
+    """Memory that this process may still take: what the machine has free, or its container; None if unknown."""
     found = []
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()

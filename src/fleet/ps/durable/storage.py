@@ -19,7 +19,8 @@ from fleet.errors import CheckpointError
 from fleet.ps.held.holdings import Holdings
 from fleet.ps.held.sealed import SealedTable
 from fleet.ps.held.unseen import unseen_of
-from fleet.ps.job.spec import DenseBlock, JobSpec
+from fleet.ps.job.dense_spec import DenseBlock
+from fleet.ps.job.spec import JobSpec
 
 Floats = NDArray[np.float32]
 
@@ -31,7 +32,7 @@ class Placed(Protocol):
 
     @property
     def job(self) -> JobSpec:
-        """The whole of it."""
+        """The job."""
 
     @property
     def server(self) -> int:
@@ -62,7 +63,7 @@ def check_folder(holdings: Holdings, folder: str | Path) -> Path:
 
 
 def clear_former(holdings: Holdings, path: Path) -> None:
-    """Delete what this server wrote into the folder of a save before it was started again, and knew of it no more."""
+    """Delete what a former life of this server wrote into the folder of a save."""
     try:
         for file in path.iterdir():
             if is_of_server(file.name, holdings.server, holdings.job.num_servers) and file.is_file():
@@ -71,7 +72,7 @@ def clear_former(holdings: Holdings, path: Path) -> None:
         raise CheckpointError(why_not_written(path, error, 0)) from error
 
 
-class Contents(NamedTuple):
+class ServerContents(NamedTuple):
     """What a server writes of a checkpoint: its tables, which may be copies, and copies of its other tensors."""
 
     holdings: Holdings
@@ -82,8 +83,8 @@ class Contents(NamedTuple):
     """The values of each dense group, which are those of the blocks."""
 
     @classmethod
-    def of(cls, holdings: Holdings, tables: Sequence[checkpoint.ReadableTable]) -> Contents:
-        """With the dense blocks and the kept tensors as they are now."""
+    def of(cls, holdings: Holdings, tables: Sequence[checkpoint.ReadableTable]) -> ServerContents:
+        """These tables, with the dense blocks and the kept tensors as they are now."""
         groups = holdings.snapshot()
         blocks = _blocks_with_data(holdings, groups)
         return cls(holdings, tables, blocks, holdings.kept, [values for values, _ in groups])
@@ -93,8 +94,8 @@ def save(holdings: Holdings, folder: str | Path, moved: Callable[[], None] = lam
     """Write this server's files into `folder`; returns an account of them as JSON. Tables are locked shard by shard."""
     path = check_folder(holdings, folder)
     if values_only:
-        return export(Contents(holdings, holdings.tables, (), ()), path, moved)
-    return write(Contents.of(holdings, holdings.tables), path, moved)
+        return export(ServerContents(holdings, holdings.tables, (), ()), path, moved)
+    return write(ServerContents.of(holdings, holdings.tables), path, moved)
 
 
 def _note_saved(holdings: Holdings, what: str, path: Path, began_at: float) -> None:
@@ -102,7 +103,7 @@ def _note_saved(holdings: Holdings, what: str, path: Path, began_at: float) -> N
     _log.info("saved %s of %d rows to %s in %.1f s", what, rows, path, took_s)
 
 
-def export(contents: Contents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
+def export(contents: ServerContents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
     """Write a server's part of an inference copy, which is the values of its tables."""
     holdings, began_at = contents.holdings, time.monotonic()
     job, server = holdings.job, holdings.server
@@ -124,7 +125,7 @@ def export(contents: Contents, path: Path, moved: Callable[[], None] = lambda: N
     return account
 
 
-def write(contents: Contents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
+def write(contents: ServerContents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
     """Write a server's part of a checkpoint; `moved` is called after each file of a table, and at the end."""
     holdings, began_at = contents.holdings, time.monotonic()
     job, server = holdings.job, holdings.server
@@ -171,7 +172,7 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
     """
     began_at = time.monotonic()
     where, manifest = _opened(holdings, folder)
-    dense = _load_dense(holdings, manifest, where)  # before anything is replaced
+    dense = _load_dense(holdings, manifest, where)  # read before anything is replaced
     kept = checkpoint.load_kept(manifest, where, _kept(holdings), _passing(holdings))
     parts, rows = _table_parts(holdings, manifest, where), 0
     try:
@@ -226,7 +227,7 @@ def _check_mode(job: JobSpec, manifest: checkpoint.Manifest, where: Path) -> Non
 
 
 def _load_dense(holdings: Holdings, manifest: checkpoint.Manifest, where: Path) -> list[tuple[Floats, Floats]]:
-    """Values and state of every dense group; a parameter that was only kept when it was saved begins a new state."""
+    """Values and state of every dense group; a parameter that was saved as a kept tensor begins with new state."""
     saved = {block.parameter for piece in manifest.dense for block in piece.blocks}
     by_group = _by_group(holdings)
     trained = [block for blocks in by_group for block in blocks if block.parameter in saved]
@@ -259,7 +260,7 @@ def groups_of(place: Placed, found: Sequence[checkpoint.BlockData]) -> list[tupl
 
 
 def _passing(holdings: Holdings) -> dict[str, NDArray[Any]]:
-    """What stays of kept tensors that a checkpoint may lack."""
+    """The present bits of kept tensors that a checkpoint may lack."""
     own = holdings.job.kept_on(holdings.server)
     return {spec.name: bits for spec, bits in zip(own, holdings.kept, strict=False) if spec.passing}
 
@@ -270,7 +271,7 @@ def _kept(holdings: Placed) -> list[tuple[str, checkpoint.Form]]:
 
 
 def _is_folder(path: Path) -> bool:
-    """Also for names that no folder can have: a NUL in it, or too long."""
+    """Whether this is a folder; False also for names that no folder can have, with a NUL or too long."""
     try:
         return path.is_dir()
     except (OSError, ValueError):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import CommunicationError, NotReadyError, UsageError
-from fleet.ps.held.update import PushedUpdate
+from fleet.ps.held.requests import PushedUpdate
 from fleet.ps.job.spec import JobSpec
 
 
@@ -39,7 +39,7 @@ def check_applicable(
 ) -> None:
     """UsageError or NotReadyError if the mean of the updates of one step cannot be applied, in any part of it.
 
-    `means` gives that of each dense group.
+    `means` gives the mean of each dense group.
     """
     check_rates(updates, job)
     if not is_started:
@@ -57,9 +57,9 @@ def check_applicable(
 
 
 def check_rates(updates: Sequence[PushedUpdate], job: JobSpec) -> None:
-    """UsageError if a table or a dense group is to have two learning rates in one step, which names both workers.
+    """UsageError that names both workers if a table or a dense group would have two learning rates in one step.
 
-    Rates that float32 cannot tell apart are one: workers may compute them on different machines.
+    Rates that float32 cannot tell apart are equal: workers may compute them on different machines.
     """
     rates: dict[tuple[str, int], tuple[int, float]] = {}
     for update in updates:
@@ -74,7 +74,7 @@ def check_rates(updates: Sequence[PushedUpdate], job: JobSpec) -> None:
 
 
 def check_optimizers(updates: Sequence[PushedUpdate]) -> None:
-    """UsageError if workers have stepped different optimizers, which names two; who skips a step pushes nothing."""
+    """UsageError that names two workers if they stepped different optimizers; one that skips a step pushes nothing."""
     stepped = [update for update in updates if update.has_gradients]
     for other in stepped[1:]:
         if other.groups != stepped[0].groups:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError
-from fleet.ps.held.update import AssignedRows, read_assigned
-from fleet.ps.journal.records import Kind, Part
+from fleet.ps.held.requests import AssignedRows, read_assigned
+from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.proto import ps_pb2
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ class Assigning:
                 if is_shut and not core.door.admits(*claim):  # a cut has begun since
                     continue
                 with core.state.ledger.once(*claim) as is_new:
-                    evicted = self._assign(rows, Part(header.SerializeToString(), tensors)) if is_new else 0
+                    evicted = self._assign(rows, RecordPart(header.SerializeToString(), tensors)) if is_new else 0
                 break
         if is_shut:
             core.door.entered()
             core.door.entered_too()
         return ps_pb2.AssignReply.Header(evicted=evicted), ()
 
-    def _assign(self, rows: AssignedRows, record: Part) -> int:
+    def _assign(self, rows: AssignedRows, record: RecordPart) -> int:
         core, holdings = self._core, self._core.state.held
         core.refuse_failed()
         name = holdings.job.tables[rows.table].name

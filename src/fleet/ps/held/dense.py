@@ -32,7 +32,7 @@ class DenseGroup(Protocol):
     def state(self) -> NDArray[np.float32]:
         """A copy of the rule's state: arrays of `size` one after the other, then scalars.
 
-        Those are for all parts, or for each one after the other once a part was absent from an update.
+        All parts share their scalars; once a part was absent from an update, each part has its own.
         """
         ...
 
@@ -42,7 +42,7 @@ class DenseGroup(Protocol):
 
 
 class HostGroup(DenseGroup):
-    """One group of those in host memory, by the native rules."""
+    """One of the groups in host memory, changed by native rules."""
 
     def __init__(self, dense: _native.Dense, index: int, size: int) -> None:
         self.size = size
@@ -62,7 +62,7 @@ class HostGroup(DenseGroup):
         return self._dense.snapshot()[self._index][1]
 
     def restore(self, values: NDArray[np.float32], state: NDArray[np.float32]) -> None:
-        if not self.size:  # of a group that has no blocks on this server a checkpoint has nothing, not even the scalars
+        if not self.size:  # a checkpoint has nothing of a group without blocks on this server, not even scalars
             self.start(values)
             return
         self._dense.restore(

@@ -18,7 +18,7 @@ from fleet.ps.job.staging import host_buffer, upload, wait_for
 class DeviceGroup:
     """A `DenseGroup` whose buffers are tensors of one device. Its state is that of `HostGroup`, float by float.
 
-    `apply` returns when the gradients have been taken; the device works on by itself, in order. Reading waits for it.
+    `apply` returns when the gradients have been taken; the device computes on its own, in order. Reading waits for it.
     """
 
     def __init__(self, rule: str, args: Mapping[str, float], parts: Sequence[int], device: str) -> None:
@@ -61,7 +61,7 @@ class DeviceGroup:
             self._scalars[first : last + 1] = own
 
     def _runs(self, absent: set[int]) -> Iterator[tuple[int, int]]:
-        """First and last of the parts that lie together and have the same scalars, without those that are absent."""
+        """The first and last part of each run of present parts with the same scalars."""
         first = 0
         while first < len(self._ends):
             last = first

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from fleet import _native
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.held.applicable import check_applicable, check_optimizers
-from fleet.ps.held.declared import declared
+from fleet.ps.held.deleted_keys import DeletedKeyFiles
 from fleet.ps.held.dense import DenseGroup, HostGroup, dense_group, host_dense
-from fleet.ps.held.listing import Listing
+from fleet.ps.held.log_lines import job_line
+from fleet.ps.held.requests import AssignedRows, PushedUpdate, reader_of
 from fleet.ps.held.sealed import SealedTable
 from fleet.ps.held.table_dir import TableDir
-from fleet.ps.held.update import AssignedRows, PushedUpdate, reader_of
 from fleet.ps.job.native_threads import use_step_threads
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
@@ -29,11 +29,11 @@ from fleet.ps.wire.budget import refuse_too_large
 _log = logging.getLogger(__name__)
 
 Skip = Callable[[int], int]
-"""Which shards of a table, by its index, are to be left alone, as bits: they have the update already."""
+"""Which shards of a table, by its index, to leave alone, as bits: they have the update already."""
 
 
 def none(_: int) -> int:
-    """None of them."""
+    """Leave no shard alone."""
     return 0
 
 
@@ -85,7 +85,7 @@ class Holdings:
             for index, group in enumerate(job.dense.groups)
         ]
         self.dense = host_dense(rules) if device == "cpu" else None
-        """The dense groups in host memory; None: they are elsewhere."""
+        """The dense groups, if they are in host memory."""
         self.groups: tuple[DenseGroup, ...] = _groups(self.dense, rules, device)
         self.reader = reader_of(job, server)
         """Reads every pull and push, whatever way it comes."""
@@ -96,9 +96,9 @@ class Holdings:
         self.is_started = not (self.groups or job.kept or job.first_rows)
         self.skipped = 0
         self.rows_memory: Callable[[int, int], NDArray[np.float32]] | None = None
-        """Gives memory for so many rows of some width, where those who pull want it to be of a certain kind."""
+        """Gives memory for so many rows of some width, where callers want their rows in memory of a certain kind."""
         self._dense_lock = threading.Lock()
-        _log.info("%s", declared(job, server))
+        _log.info("%s", job_line(job, server))
 
     def start(self, values: Sequence[NDArray[np.float32]], kept: Sequence[NDArray[Any]] = ()) -> None:
         """Give the dense parameters and the kept tensors their first values."""
@@ -121,7 +121,7 @@ class Holdings:
             rows = self.rows_memory(len(keys), self.job.tables[table].width)
             self.tables[table].pull_to(keys, rows, zeros=zeros)
             return rows
-        except OSError as error:  # of a table with rows on a disk
+        except OSError as error:  # from a table with rows on a disk
             raise CommunicationError(
                 f"server {self.server} cannot read rows of table {self.job.tables[table].name!r}: {error.strerror}"
             ) from None
@@ -147,7 +147,7 @@ class Holdings:
     def restore(
         self, buffers: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], kept: Sequence[NDArray[Any]]
     ) -> None:
-        """Put a snapshot back, and kept tensors."""
+        """Go back to a snapshot and kept tensors."""
         with self._dense_lock:
             for group, (values, state) in zip(self.groups, buffers, strict=True):
                 group.restore(values, state)
@@ -161,7 +161,7 @@ class Holdings:
         return SealedTable(self.tables[table], folder, lambda scratch: make_table(spec, None, scratch))
 
     def shrink(
-        self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none, listing: Listing | None = None
+        self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none, listing: DeletedKeyFiles | None = None
     ) -> tuple[int, int]:
         """Delete rows as asked, of one table or of all; how many, and how many stay. `now` is the last step."""
         names = [spec.name for spec in self.job.tables]
@@ -257,5 +257,5 @@ def make_holdings(job: JobSpec, server: int, device: str) -> Holdings:
         return Holdings(job, server, device)
     except UsageError:
         raise
-    except (MemoryError, ValueError) as error:  # numpy's, for sizes beyond all bounds
+    except (MemoryError, ValueError) as error:  # from numpy, for sizes beyond all bounds
         raise UsageError(f"server {server} cannot hold what the job declares: {error}") from None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fleet import _native
 
 if TYPE_CHECKING:
-    from fleet.ps.held.update import PushedUpdate
+    from fleet.ps.held.requests import PushedUpdate
     from fleet.ps.job.spec import JobSpec
 
 _SLICE = 1 << 18

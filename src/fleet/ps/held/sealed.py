@@ -18,7 +18,7 @@ ShardFiles = tuple[int, int, list[str]]
 
 
 class SealedTable:
-    """What a save needs of a table; it holds as much memory as rows have changed. Its folder goes with it."""
+    """What a save needs of a table; it takes memory only for rows that have changed. Its folder is removed with it."""
 
     has_disk = True
 
@@ -31,7 +31,7 @@ class SealedTable:
         self._shards = [table.seal(shard, shard + 1, str(folder)) for shard in range(table.num_shards)]
 
     def seal(self, first_shard: int, last_shard: int, folder: str, prefix: str) -> tuple[Sequence[ShardFiles], Rows]:
-        """As that of the table; of one shard, once."""
+        """Do what `seal` of the table does, for one shard, once."""
         assert last_shard == first_shard + 1
         ((shard, num_keys, names),), rows = self._shards[first_shard]
         for name in names:
@@ -53,5 +53,5 @@ class SealedTable:
 def _link(path: Path, to: Path) -> None:
     try:
         os.link(path, to)
-    except OSError:  # another file system
+    except OSError:  # it is on another file system
         shutil.copyfile(path, to)

@@ -12,11 +12,11 @@ from fleet.observe.metrics.registry import Histogram
 
 if TYPE_CHECKING:
     from fleet.ps.held.holdings import Holdings
-    from fleet.ps.held.update import PushedUpdate
+    from fleet.ps.held.requests import PushedUpdate
 
 
 STALENESS_BOUNDS = (0, *(2**power for power in range(15)))
-"""In pushes."""
+"""Upper bounds of the histogram, in pushes."""
 
 
 class Stats:
@@ -71,7 +71,7 @@ class Stats:
             self._answering_s += seconds
 
     def parts(self) -> dict[str, float]:
-        """Seconds so far: that pushes waited for the rest of their step, were applied, and that answers took."""
+        """Seconds so far that pushes waited for the rest of their step, that applying took, and that answers took."""
         native = {} if self.native is None else self.native()
         with self._lock:
             answer_s = self._answering_s + native.get("answer_ns", 0) / 1e9

@@ -1,4 +1,4 @@
-"""Where a server keeps the rows that its memory has no room for: a folder of its own, gone when the server is.
+"""Where a server keeps the rows that its memory has no room for: a folder of its own, removed with the server.
 
 What is in it means nothing to the next process: journals and checkpoints link to the files that they need.
 """
@@ -22,10 +22,10 @@ _making = threading.Lock()
 
 
 class TableDir:
-    """The folder of one server's tables; `close`, or nobody holding it any more, removes it."""
+    """The folder of one server's tables; removed by `close`, or when nobody refers to it any more."""
 
     def __init__(self, server: int) -> None:
-        """UsageError if nobody said where, or nothing can be written there. Removes what dead servers have left."""
+        """UsageError if no folder was given, or it cannot be written to. Removes what dead servers have left."""
         base = _base()
         self.path = base / f"server-{server}-{os.getpid()}-{next(_numbers)}"
         try:
@@ -40,7 +40,7 @@ class TableDir:
         self.close = weakref.finalize(self, _remove, self.path, lock)
 
     def more(self) -> Path:
-        """Another folder, which is there."""
+        """A new folder."""
         folder = self.path / f"more-{next(_numbers)}"
         folder.mkdir()
         return folder
@@ -68,7 +68,7 @@ def _clear_left(base: Path) -> None:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                continue  # it lives
+                continue  # its server lives
             finally:
                 os.close(lock)
             shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from fleet.checkpoint import Unseen
 from fleet.ps.held.holdings import make_table
 from fleet.ps.job.entries import AlwaysEntry
-from fleet.ps.job.spec import InitializerSpec, RuleSpec, TableSpec
+from fleet.ps.job.named_spec import InitializerSpec, RuleSpec
+from fleet.ps.job.spec import TableSpec
 
 
 def unseen_of(spec: TableSpec) -> Unseen:

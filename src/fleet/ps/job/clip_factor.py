@@ -1,13 +1,13 @@
-"""By how much a gradient is scaled that is longer than it may be: as by torch's `clip_grad_norm_`."""
+"""The factor that scales down a gradient whose norm is above its limit, as in torch's `clip_grad_norm_`."""
 
 from __future__ import annotations
 
 from math import sqrt
 
 EPSILON = 1e-6
-"""Added to a norm before it divides: torch's."""
+"""Added to a norm before dividing by it, as in torch."""
 
 
 def factor_of(max_norm: float | None, squared_norm: float) -> float:
-    """By what a gradient is multiplied; 1: it is short enough, or has no limit."""
+    """The factor for a gradient; 1 where its norm is below the limit, or there is none."""
     return 1.0 if max_norm is None else min(1.0, max_norm / (sqrt(squared_norm) + EPSILON))

@@ -1,4 +1,4 @@
-"""Adam's bias corrections, to the bit those of csrc/rule/corrections.cc, which multiplies one power after the other."""
+"""Adam's bias corrections, bit for bit those of csrc/rule/corrections.cc, which multiplies power after power."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Corrections:
         self._size, self._tables = len(table), {torch.device("cpu"): table}
 
     def at(self, count: Number) -> Number:
-        """Of step `count`, in double; anything below 1, as a damaged file may have it, is 1."""
+        """The correction for step `count`, in double; a count below 1, as in a damaged file, counts as 1."""
         if isinstance(count, float):
             t = int(count) if count > 1 else 1
             if self._is_cut and t > self._size:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fleet.ps.job.spec import DenseSpec, JobSpec, NamedSpec, TableSpec
+    from fleet.ps.job.dense_spec import DenseSpec
+    from fleet.ps.job.named_spec import NamedSpec
+    from fleet.ps.job.spec import JobSpec, TableSpec
 
 TABLE_FIELDS = (
     *("width", "dtype", "bounds", "max_bytes", "seed", "max_rows", "unseen", "max_norm", "norm_type"),
@@ -26,7 +28,7 @@ def difference(a: JobSpec, b: JobSpec) -> str | None:
 
 
 def table_difference(a: TableSpec, b: TableSpec, where: str) -> str:
-    """The first disagreement of two declarations of a table; `where` the second one stands, such as `in 'items'`.
+    """The first disagreement of two declarations of a table; `where` says where the second stands: `in 'items'`.
 
     For example `table 'ads': width is 16 here, 8 in 'items'`.
     """

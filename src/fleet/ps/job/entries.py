@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from fleet.errors import UsageError
 from fleet.ps.job.argument_names import says_what_was_meant
-from fleet.ps.job.spec import EntrySpec, checked
+from fleet.ps.job.checks import checked
+from fleet.ps.job.named_spec import EntrySpec
 from fleet.strategy.check import Finite, Text, Whole
 
 NOT_NEGATIVE = Finite(least=0)

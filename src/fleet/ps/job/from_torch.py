@@ -11,12 +11,12 @@ from torch.optim import SGD, Adagrad, Adam, Adamax, AdamW, Optimizer, RMSprop
 from fleet.errors import UsageError
 from fleet.optim.kinds import kind_of
 from fleet.ps.job import rules
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 from fleet.strategy.field import shown
 
-# How torch computes, not what.
+# They change how torch computes, not what.
 HINTS = frozenset({"foreach", "fused"})
-# Ask for something a server cannot give: a step inside a CUDA graph or inside autograd.
+# They ask for something a server cannot give: a step inside a CUDA graph or inside autograd.
 REFUSED = ("capturable", "differentiable")
 
 Group = dict[str, Any]
@@ -27,7 +27,7 @@ def _sgd(group: Group) -> RuleSpec:
     return rules.SGD(
         _number(group["lr"]),
         momentum,
-        _number(group["dampening"]) if momentum else 0.0,  # torch reads it only beside a momentum
+        _number(group["dampening"]) if momentum else 0.0,  # torch ignores it without a momentum
         _number(group["weight_decay"]),
         group["nesterov"],
         maximize=group["maximize"],

@@ -42,11 +42,11 @@ def is_durable() -> bool:
 def step_timeout_s() -> float:
     """Seconds a synchronous step waits for the other workers; VariableError when FLEET_STEP_TIMEOUT_S is malformed.
 
-    Unset, it leaves the word to the watch, whose report says more.
+    By default it is long enough for the watch to end the job first: its report says more.
     """
     return env.FLEET_STEP_TIMEOUT_S.get() or served_timeout_s() + STEP_GRACE_S
 
 
 def longest_wait_s() -> float:
-    """Seconds a server lets a call wait for other workers, whatever its caller asks for: an hour or two steps."""
+    """Seconds a server lets a call wait for other workers, at the most: an hour, or two time limits of a step."""
     return max(LONGEST_WAIT_S, 2 * step_timeout_s())

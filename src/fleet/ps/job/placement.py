@@ -21,7 +21,8 @@ from math import prod
 from typing import Protocol
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.ps.job.spec import DenseBlock, checked
+from fleet.ps.job.checks import checked
+from fleet.ps.job.dense_spec import DenseBlock
 from fleet.strategy.check import Many, RefusedError, Whole
 from fleet.strategy.field import shown
 
@@ -56,7 +57,7 @@ def cut(shape: Sequence[int], num_servers: int, min_block: int = MIN_BLOCK) -> l
     """Cut a flattened parameter into at most `num_servers` blocks of at least `min_block` elements each.
 
     Blocks are (begin, end), equal in size but for the last, which is smaller, and consist of whole rows if the
-    parameter has two dimensions or more. One that is too small to be cut is one block, one without elements none.
+    parameter has two dimensions or more. A parameter too small to be cut is one block; one without elements has none.
 
     >>> cut((100, 300), 4)
     [(0, 10200), (10200, 20400), (20400, 30000)]
@@ -75,7 +76,7 @@ def cut(shape: Sequence[int], num_servers: int, min_block: int = MIN_BLOCK) -> l
 
 
 def block_names(parameter: str, count: int) -> list[str]:
-    """The names of a parameter's blocks: its own if there is one, else `weight.block0`, `weight.block1`, ..."""
+    """The names of a parameter's blocks: its own for a single one, else `weight.block0`, `weight.block1`, ..."""
     return [parameter] if count == 1 else [f"{parameter}.block{index}" for index in range(count)]
 
 
@@ -89,7 +90,7 @@ def place(
 ) -> tuple[DenseBlock, ...]:
     """Cut parameters, given as (name, shape, group), and place the blocks; in the order of parameters, then elements.
 
-    Without a dispatcher it is `RoundRobin()`. `is_cut=False` keeps each parameter whole.
+    The default dispatcher is `RoundRobin()`. `is_cut=False` keeps each parameter whole.
     """
     pieces = [cut(shape, num_servers if is_cut else 1, min_block) for _, shape, _ in parameters]
     names = [
@@ -119,7 +120,7 @@ def _dispatched(dispatcher: Dispatcher | Dispatch, names: list[str], num_servers
         pass  # written in C without a signature: the call will tell
     answer: object = function(list(names), num_servers)
     if isinstance(answer, Iterable) and not isinstance(answer, str | bytes):
-        answer = list(answer)  # an array of numpy's is no Sequence
+        answer = list(answer)  # a numpy array is no Sequence
     try:
         servers = Many(Whole(least=0, most=num_servers - 1))(answer)
     except RefusedError as refused:

@@ -18,7 +18,7 @@ from fleet.ps.job.corrections import Corrections, Number
 
 Args = Mapping[str, float]
 Scalar = NDArray[np.float32] | Tensor
-"""One float for everything, in host memory or on the device, or a column of one for each row."""
+"""One float for all values, in host memory or on the device, or a column with one for each row."""
 
 TINY = float(np.finfo(np.float32).tiny)
 LARGEST = float(np.finfo(np.float32).max)
@@ -41,31 +41,31 @@ class RuleStep:
     axis: int
 
     def gradient(self) -> Tensor:
-        """The gradient that a rule sees: turned around to maximise, with the weights' pull to zero added."""
+        """The gradient that a rule sees: negated to maximise, with the weight decay added."""
         decay = 0.0 if self.args.get("decoupled_weight_decay") else self.args.get("weight_decay", 0.0)
         grads = -self.grads if self.args.get("maximize") else self.grads
         return grads + self.values * decay if decay else grads
 
     def before(self) -> Number:
-        """The scalar as it is, in double."""
+        """The scalar before this update, in double."""
         assert self.scalar is not None
         if isinstance(self.scalar, Tensor):
             return self.scalar.to(torch.float64, copy=True)
         return float(self.scalar[0])
 
     def count(self) -> Number:
-        """How many updates there were with this one, which is counted."""
+        """Count this update; how many there were, this one included."""
         scalar = self.scalar
         assert scalar is not None
         scalar += 1.0  # in place
         return self.before()
 
     def plain(self, number: Number) -> Number:
-        """A number as the values' type has it."""
+        """A number, rounded to the type of the values."""
         return number.to(self.values.dtype) if isinstance(number, Tensor) else number
 
     def norm(self, tensor: Tensor) -> Tensor:
-        """In double and on the device, so that nobody waits for it."""
+        """The norm of a tensor, in double and on the device, so that nobody waits for it."""
         dims = tuple(range(self.axis, tensor.ndim))
         if self.axis and not dims:
             return tensor.abs().double()
@@ -73,12 +73,12 @@ class RuleStep:
         return found if tensor.ndim else found.view(())
 
     def finite_rate(self, rate: Tensor) -> Number:
-        """A rate that was divided by a norm; where that was next to nothing, the largest float."""
+        """A rate that was divided by a norm; the largest float where the norm was next to nothing."""
         return self.plain(rate.clamp(max=LARGEST))
 
 
 def _root(tensor: Tensor) -> Tensor:
-    """The nearest float; torch's own on a CPU may be the one beside it."""
+    """The root, rounded to the nearest float; torch's own on a CPU may be one float off."""
     if tensor.device.type == "cpu" and tensor.dtype == torch.float32:
         return torch.from_numpy(np.sqrt(tensor.numpy()))
     return tensor.sqrt()
@@ -171,7 +171,7 @@ def rmsprop(s: RuleStep) -> None:
 
 
 def ftrl(s: RuleStep) -> None:
-    """At a rate of 0, by which it would divide, nothing changes."""
+    """FTRL divides by the rate, so at a rate of 0 nothing changes."""
     z, n = s.arrays
     l1, l2 = (float(np.float32(s.args[name])) for name in ("l1", "l2"))
     power, is_moving = -s.args["lr_power"], s.lr >= TINY
@@ -182,7 +182,7 @@ def ftrl(s: RuleStep) -> None:
     after = n + g * g
     if power == 0.5:
         inverse, root = s.plain(inverse), _root(after)
-        growth = (after - n).div_(root + _root(n) + TINY)  # keeps the digits that a difference would lose
+        growth = (after - n).div_(root + _root(n) + TINY)  # keeps digits that a difference would lose
     else:
         root = after.double().pow(power)
         growth = root - n.double().pow(power)

@@ -26,7 +26,7 @@ class KeptPart(NamedTuple):
     goes_with: str = ""
     """The constant that must not be 0 for this to be kept."""
     first: str = ""
-    """The constant at which it begins; at 0 without one."""
+    """The constant that it begins at; without one it begins at 0."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class TableRow:
     """One row of the table."""
 
     constants: Args
-    """With their defaults; what is NaN has to be given."""
+    """The constants with their defaults; one that is NaN must be given."""
     arrays: tuple[KeptPart, ...] = ()
     scalars: tuple[KeptPart, ...] = ()
-    """They follow the arrays."""
+    """In the state they follow the arrays."""
     formula: Callable[[RuleStep], None] | None = None
     """None where csrc/rule/ alone has the rule."""
     bound: float = 0.0
@@ -72,11 +72,11 @@ RULES: dict[str, TableRow] = {
     "decayed_adagrad": TableRow(_DECAYED, (_SQUARES,), (), formulas.rmsprop),
     "ftrl": TableRow(
         _FTRL, _ZN, (), formulas.ftrl, bound=1e-6
-    ),  # the core has a power of its own; the root is to the bit
+    ),  # the core has its own `pow`; square roots agree bit for bit
     "lamb": TableRow(
         _LAMB, (_MEANS, _SQUARES), (_COUNT,), formulas.lamb, bound=1e-6
     ),  # norms are sums in another order
-    "lars": TableRow(_LARS, (_BUFFER,), (), formulas.lars, bound=1e-6),  # as there
+    "lars": TableRow(_LARS, (_BUFFER,), (), formulas.lars, bound=1e-6),  # as for lamb
     "momentum": TableRow(
         {**_MOMENTUM, "dampening": 0.0}, (_BUFFER,), (KeptPart("begun", goes_with="dampening"),), formulas.momentum
     ),

@@ -8,25 +8,27 @@ the names and arguments of rules, initialisers and entries, which the native cor
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from math import prod
-from typing import Any, ClassVar, TypeVar
 
 from fleet.errors import UsageError
-from fleet.ps.job.difference import difference as difference
+from fleet.ps.job.checks import checked, checked_name, instance_of, refuse_twice, set_frozen
+from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.json_form import JsonForm
-from fleet.strategy.check import Check, Finite, Many, Maybe, RefusedError, Text, Whole
+from fleet.ps.job.named_spec import (
+    A_RULE,
+    AN_ENTRY,
+    AN_INITIALIZER,
+    EntrySpec,
+    InitializerSpec,
+    RuleSpec,
+)
+from fleet.strategy.check import Finite, Many, Maybe, Text, Whole
 from fleet.strategy.field import shown
 from fleet.strategy.mode import Mode
-from fleet.strategy.wire import FORMATS, VALUE_FORMATS
-
-T = TypeVar("T")
+from fleet.strategy.wire import FORMATS
 
 DTYPES = ("float32", "float16", "bfloat16")
-# Of tensors that servers only keep: those that a checkpoint can hold (fleet.checkpoint.DTYPES).
+# For tensors that servers only keep: what a checkpoint can hold (fleet.checkpoint.DTYPES).
 KEPT_DTYPES = (
     *("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "bool"),
     *("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"),
@@ -34,79 +36,9 @@ KEPT_DTYPES = (
 MODES = tuple(str(mode) for mode in Mode if mode is not Mode.OFF)
 NONFINITE = ("error", "skip")
 UNSEEN = ("zeros", "initial")
-A_RULE = "fleet.rules, for example fleet.rules.Adagrad(lr=0.1)"
-AN_INITIALIZER = "fleet.initializers, for example fleet.initializers.Normal(std=0.01)"
-AN_ENTRY = "fleet.entries, for example fleet.entries.CountFilterEntry(5)"
 ROW_BYTES = 22  # of a row, beside its values and state: key, index, counters
 LEAST_MEMORY = 1 << 20  # of a table with rows on a disk: enough for its 64 shards
 MAX_PROCESSES = 65536  # of one role: what placement of keys allows (csrc/keys/hash.h)
-
-
-def checked(owner: str, name: str, value: object, check: Check[T]) -> T:
-    """The clean value, or a UsageError of one line: `table 'ads': width must be >= 1, got 0`."""
-    try:
-        return check(value)
-    except RefusedError as refused:
-        raise UsageError(f"{owner}: {name}{refused.where} must be {refused.must}, got {shown(refused.value)}") from None
-
-
-def _name(owner: str, value: object) -> str:
-    name = checked(owner, "name", value, Text())
-    if not name or not name.isprintable():
-        raise UsageError(f"{owner}: name must be printable text of at least one character, got {shown(name)}")
-    return name
-
-
-@dataclass(frozen=True)
-class NamedSpec(JsonForm):
-    """A name the native core knows and its arguments, sorted by name; switches are 0 or 1."""
-
-    name: str
-    args: tuple[tuple[str, float], ...] = ()
-
-    kind: ClassVar[str] = "spec"
-
-    def __post_init__(self) -> None:
-        name = _name(self.kind, self.name)
-        pairs = [tuple(pair) for pair in self.args]
-        owner = f"{self.kind} {name}"
-        args = {_name(owner, key): checked(owner, str(key), value, Finite()) for key, value in pairs}
-        if len(args) < len(pairs):
-            raise UsageError(f"{owner}: an argument is given twice among {shown([key for key, _ in pairs])}")
-        _set(self, name=name, args=tuple(sorted(args.items())))
-
-    def __str__(self) -> str:
-        return f"{self.name}({', '.join(f'{name}={value:g}' for name, value in self.args)})"
-
-
-@dataclass(frozen=True)
-class RuleSpec(NamedSpec):
-    """How a gradient changes a row or a dense block; see `fleet.rules`."""
-
-    kind: ClassVar[str] = "rule"
-
-
-@dataclass(frozen=True)
-class InitializerSpec(NamedSpec):
-    """The first value of a row; see `fleet.initializers`."""
-
-    kind: ClassVar[str] = "initializer"
-
-
-@dataclass(frozen=True)
-class EntrySpec(NamedSpec):
-    """When a key deserves a row; see `fleet.entries`.
-
-    `inputs` names the columns of a batch that the worker sends along with the keys: shows and clicks, or nothing.
-    """
-
-    inputs: tuple[str, ...] = ()
-
-    kind: ClassVar[str] = "entry"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set(self, inputs=checked(f"entry {self.name}", "inputs", self.inputs, Many(Text())))
 
 
 @dataclass(frozen=True)
@@ -131,16 +63,16 @@ class TableSpec(JsonForm):
     memory: int = 0  # bytes of one server; rows beyond it lie on its disk; 0: all are in memory
 
     def __post_init__(self) -> None:
-        name = _name("table", self.name)
+        name = checked_name("table", self.name)
         owner = f"table {name!r}"
         _check_unseen(owner, self.unseen, self.entry)
-        _set(
+        set_frozen(
             self,
             name=name,
             width=checked(owner, "width", self.width, Whole(least=1)),
-            rule=_instance(owner, "rule", self.rule, RuleSpec, A_RULE),
-            initializer=_instance(owner, "initializer", self.initializer, InitializerSpec, AN_INITIALIZER),
-            entry=_instance(owner, "entry", self.entry, EntrySpec, AN_ENTRY),
+            rule=instance_of(owner, "rule", self.rule, RuleSpec, A_RULE),
+            initializer=instance_of(owner, "initializer", self.initializer, InitializerSpec, AN_INITIALIZER),
+            entry=instance_of(owner, "entry", self.entry, EntrySpec, AN_ENTRY),
             dtype=checked(owner, "dtype", self.dtype, Text(DTYPES)),
             bounds=None if self.bounds is None else _bounds(owner, self.bounds),
             max_bytes=_max_bytes(owner, self.max_bytes, self.width),
@@ -155,97 +87,6 @@ class TableSpec(JsonForm):
 
 
 @dataclass(frozen=True)
-class DenseBlock(JsonForm):
-    """Elements `begin` to `end` of a flattened parameter, the server that holds them and the group that they are in."""
-
-    parameter: str
-    begin: int
-    end: int
-    server: int
-    group: int
-
-    def __post_init__(self) -> None:
-        owner = f"a block of parameter {shown(self.parameter)}"
-        _set(
-            self,
-            parameter=_name(owner, self.parameter),
-            **{
-                name: checked(owner, name, getattr(self, name), Whole(least=0)) for name in ("begin", "server", "group")
-            },
-            end=checked(owner, "end", self.end, Whole(least=1)),
-        )
-        if self.begin >= self.end:
-            raise UsageError(f"{owner}: begin must be below end, got {self.begin} and {self.end}")
-
-
-@dataclass(frozen=True)
-class DenseSpec(JsonForm):
-    """The dense parameters, one rule for each group.
-
-    The blocks cover each parameter once and in order. On a server those of one group lie one after the other in the
-    order of `blocks`: one flat float32 buffer for each group.
-    """
-
-    groups: tuple[RuleSpec, ...] = ()
-    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    blocks: tuple[DenseBlock, ...] = ()
-    value_format: str = "float32"  # how values travel with the answer to a push
-    gradient_format: str = "float32"  # how gradients travel from the workers
-    topk: float | None = None  # the share of the gradients that a push has; None: all
-
-    def __post_init__(self) -> None:
-        groups = tuple(
-            _instance("dense parameters", f"groups[{index}]", rule, RuleSpec, A_RULE)
-            for index, rule in enumerate(self.groups)
-        )
-        shapes = [
-            (_name("a dense parameter", name), checked(f"parameter {name!r}", "shape", shape, Many(Whole(least=0))))
-            for name, shape in self.shapes
-        ]
-        _once("parameter", (name for name, _ in shapes))
-        _set(
-            self,
-            groups=groups,
-            shapes=tuple(shapes),
-            blocks=tuple(self.blocks),
-            value_format=checked("dense parameters", "value_format", self.value_format, Text(VALUE_FORMATS)),
-            gradient_format=checked("dense parameters", "gradient_format", self.gradient_format, Text(FORMATS)),
-            topk=checked("dense parameters", "topk", self.topk, Maybe(Finite(above=0, below=1))),
-        )
-        check_cover([(name, prod(shape)) for name, shape in shapes], self.blocks)
-        for block in self.blocks:
-            if block.group >= len(groups):
-                raise UsageError(
-                    f"a block of parameter {block.parameter!r}: group must be below the number of groups, "
-                    f"{len(groups)}, got {block.group}"
-                )
-
-    def size(self, server: int, group: int) -> int:
-        """How many elements of a group lie on a server."""
-        return self._sizes.get((server, group), 0)
-
-    def parts(self, server: int, group: int) -> tuple[tuple[int, int], ...]:
-        """What a group on a server is made of: of each block the parameter, by its place in `shapes`, and the size."""
-        return self._parts.get((server, group), ())
-
-    @cached_property
-    def _parts(self) -> dict[tuple[int, int], tuple[tuple[int, int], ...]]:
-        places = {name: place for place, (name, _) in enumerate(self.shapes)}
-        parts: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for block in self.blocks:
-            found = parts.setdefault((block.server, block.group), [])
-            found.append((places[block.parameter], block.end - block.begin))
-        return {place: tuple(found) for place, found in parts.items()}
-
-    @cached_property
-    def _sizes(self) -> dict[tuple[int, int], int]:
-        sizes: Counter[tuple[int, int]] = Counter()
-        for block in self.blocks:
-            sizes[block.server, block.group] += block.end - block.begin
-        return dict(sizes)
-
-
-@dataclass(frozen=True)
 class KeptTensor(JsonForm):
     """A tensor of the model that no step of an optimizer changes, and the server that keeps it as it is."""
 
@@ -256,9 +97,9 @@ class KeptTensor(JsonForm):
     passing: int = 0  # 1: a buffer that torch does not save, so a checkpoint may lack it
 
     def __post_init__(self) -> None:
-        name = _name("a kept tensor", self.name)
+        name = checked_name("a kept tensor", self.name)
         owner = f"tensor {name!r}"
-        _set(
+        set_frozen(
             self,
             name=name,
             dtype=checked(owner, "dtype", self.dtype, Text(KEPT_DTYPES)),
@@ -283,33 +124,33 @@ class JobSpec(JsonForm):
     clip_norm: float | None = None  # the largest norm of what one step of an optimizer applies; None: any
 
     def __post_init__(self) -> None:
-        _set(
+        set_frozen(
             self,
             num_workers=checked("job", "num_workers", self.num_workers, Whole(least=1, most=MAX_PROCESSES)),
             num_servers=checked("job", "num_servers", self.num_servers, Whole(least=1, most=MAX_PROCESSES)),
             mode=checked("job", "mode", self.mode, Text(MODES)),
             nonfinite=checked("job", "nonfinite", self.nonfinite, Text(NONFINITE)),
             tables=tuple(
-                _instance("job", f"tables[{index}]", table, TableSpec, "fleet.ps.job.spec")
+                instance_of("job", f"tables[{index}]", table, TableSpec, "fleet.ps.job.spec")
                 for index, table in enumerate(self.tables)
             ),
-            dense=_instance("job", "dense", self.dense, DenseSpec, "fleet.ps.job.spec"),
+            dense=instance_of("job", "dense", self.dense, DenseSpec, "fleet.ps.job.dense_spec"),
             kept=tuple(
-                _instance("job", f"kept[{index}]", tensor, KeptTensor, "fleet.ps.job.spec")
+                instance_of("job", f"kept[{index}]", tensor, KeptTensor, "fleet.ps.job.spec")
                 for index, tensor in enumerate(self.kept)
             ),
             clip_norm=checked("job", "clip_norm", self.clip_norm, Maybe(Finite(above=0))),
         )
-        _once("table", (table.name for table in self.tables))
+        refuse_twice("table", (table.name for table in self.tables))
         names = Text(tuple(table.name for table in self.tables))
-        _set(self, first_rows=checked("job", "first_rows", self.first_rows, Many(names)))
+        set_frozen(self, first_rows=checked("job", "first_rows", self.first_rows, Many(names)))
         for table in self.tables:
             if table.memory and self.mode == "geo":
                 raise UsageError(
                     f"table {table.name!r}: memory is not supported in geo mode, where workers hold copies of rows; "
                     "leave it out or choose another mode"
                 )
-        _once("tensor", (*(name for name, _ in self.dense.shapes), *(tensor.name for tensor in self.kept)))
+        refuse_twice("tensor", (*(name for name, _ in self.dense.shapes), *(tensor.name for tensor in self.kept)))
         places = [(f"a block of parameter {block.parameter!r}", block.server) for block in self.dense.blocks]
         places += [(f"tensor {tensor.name!r}", tensor.server) for tensor in self.kept]
         for what, server in places:
@@ -326,24 +167,6 @@ class JobSpec(JsonForm):
     def kept_on(self, server: int) -> list[KeptTensor]:
         """The tensors that a server keeps."""
         return [tensor for tensor in self.kept if tensor.server == server]
-
-
-def check_cover(sizes: Sequence[tuple[str, int]], blocks: Sequence[DenseBlock]) -> None:
-    """UsageError unless the blocks cover each parameter, given by name and number of elements, once and in order."""
-    ends = {name: 0 for name, _ in sizes}
-    groups: dict[str, int] = {}
-    for block in blocks:
-        name = block.parameter
-        if name not in ends:
-            raise UsageError(f"a block names the parameter {name!r}, which is not among those declared")
-        if block.begin != ends[name]:
-            raise UsageError(f"parameter {name!r}: a block begins at {block.begin}, expected {ends[name]}")
-        if groups.setdefault(name, block.group) != block.group:
-            raise UsageError(f"parameter {name!r}: its blocks are in groups {groups[name]} and {block.group}")
-        ends[name] = block.end
-    for name, size in sizes:
-        if ends[name] != size:
-            raise UsageError(f"parameter {name!r} has {size} elements, but its blocks end at {ends[name]}")
 
 
 def _bounds(owner: str, value: object) -> tuple[float, float]:
@@ -379,22 +202,3 @@ def _check_unseen(owner: str, unseen: object, entry: object) -> None:
             f"{owner}: unseen must be 'zeros' with entry {entry.name}, got 'initial': an id not admitted yet reads "
             "as zeros in training too"
         )
-
-
-def _instance(owner: str, name: str, value: object, kind: type[T], where: str) -> T:
-    if not isinstance(value, kind):
-        raise UsageError(f"{owner}: {name} must be a {kind.__name__}, got {shown(value)}; make one with {where}")
-    return value
-
-
-def _once(what: str, names: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise UsageError(f"{what} {name!r} is declared twice; give each its own name")
-        seen.add(name)
-
-
-def _set(target: object, **values: Any) -> None:
-    for name, value in values.items():
-        object.__setattr__(target, name, value)  # the dataclass is frozen for everyone else

@@ -20,17 +20,17 @@ _MOST_BUFFERS = min(1024, os.sysconf("SC_IOV_MAX"))
 
 
 def segment_path(folder: Path, first_lsn: int) -> Path:
-    """Where the segment is that begins with a record."""
+    """The path of the segment that begins with this record."""
     return folder / f"{SEGMENT_PREFIX}{first_lsn:020d}{SEGMENT_SUFFIX}"
 
 
 def snapshot_path(folder: Path, lsn: int) -> Path:
-    """Where the snapshot is that begins at a record."""
+    """The path of the snapshot that begins at this record."""
     return folder / f"{SNAPSHOT_PREFIX}{lsn:020d}{SNAPSHOT_SUFFIX}"
 
 
 def runs_path(snapshot: Path) -> Path:
-    """Where the files are that a snapshot links to."""
+    """The folder with the files that a snapshot links to."""
     return snapshot.with_suffix(RUNS_SUFFIX)
 
 

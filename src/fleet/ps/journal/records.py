@@ -54,7 +54,7 @@ class Kind(IntEnum):
     """A queue was begun, or a piece of it handed to a worker."""
     ASSIGN = 13
     """Rows that a worker has written by value."""
-    # Of snapshots only.
+    # Only in snapshots.
     STATE = 20
     DENSE = 21
     ROWS = 22
@@ -65,22 +65,23 @@ class JournalError(CheckpointError):
     """A journal that cannot be read, or belongs to something else."""
 
 
-class Part(NamedTuple):
-    """A header, whose meaning depends on the kind, and its tensors."""
+class RecordPart(NamedTuple):
+    """One part of a record: a header, whose meaning depends on the kind, and tensors."""
 
     header: bytes
     tensors: Tensors = ()
 
 
-class Record(NamedTuple):
+class JournalRecord(NamedTuple):
     """One record as it was read; tensors are views of the file."""
 
     lsn: int
     kind: Kind
-    parts: list[Part]
+    parts: list[RecordPart]
     begin: int
-    """Where it begins in its file, and where it ends."""
+    """The offset in its file at which it begins."""
     end: int
+    """The offset at which it ends."""
 
 
 class TornError(JournalError):
@@ -96,7 +97,7 @@ class Body(NamedTuple):
     size: int
 
 
-def encode_body(parts: Sequence[Part]) -> Body:
+def encode_body(parts: Sequence[RecordPart]) -> Body:
     """The buffers of some parts, to be written one after the other behind a head."""
     buffers: list[Any] = []
     for part in parts:
@@ -121,12 +122,12 @@ def with_head(lsn: int, kind: Kind, body: Body) -> list[Any]:
     return [struct.pack("<II", MAGIC, crc32c(checked)) + checked, *body.buffers]
 
 
-def encode(lsn: int, kind: Kind, parts: Sequence[Part]) -> list[Any]:
+def encode(lsn: int, kind: Kind, parts: Sequence[RecordPart]) -> list[Any]:
     """The buffers of a record, to be written one after the other."""
     return with_head(lsn, kind, encode_body(parts))
 
 
-def read(path: Path, data: memoryview) -> Iterator[Record]:
+def read(path: Path, data: memoryview) -> Iterator[JournalRecord]:
     """Every record of a file; JournalError that names file and offset at the first one that is damaged.
 
     TornError if the file ends inside a record.
@@ -138,7 +139,7 @@ def read(path: Path, data: memoryview) -> Iterator[Record]:
         begin = record.end
 
 
-def read_one(path: Path, data: memoryview, begin: int) -> Record:
+def read_one(path: Path, data: memoryview, begin: int) -> JournalRecord:
     """The record that begins at a place of a file."""
     left = len(data) - begin
     if left < _HEAD.size:
@@ -154,20 +155,20 @@ def read_one(path: Path, data: memoryview, begin: int) -> Record:
     try:
         kind = Kind(number)
         parts = _parts(body, num_parts)
-    except (ValueError, struct.error):  # written so: by another version
+    except (ValueError, struct.error):  # it was written so, by another version
         raise damaged(path, begin, f"a record of kind {number} that this version cannot read") from None
-    return Record(lsn, kind, parts, begin, begin + size)
+    return JournalRecord(lsn, kind, parts, begin, begin + size)
 
 
 def damaged(path: Path, offset: int, what: str) -> JournalError:
-    """The error for a file that is not what was written."""
+    """The error for a file that differs from what was written."""
     return JournalError(
         f"{path} is damaged at offset {offset}: {what}. Bring the file back, or begin anew from a checkpoint with an "
         "empty folder"
     )
 
 
-def _parts(body: memoryview, num_parts: int) -> list[Part]:
+def _parts(body: memoryview, num_parts: int) -> list[RecordPart]:
     parts, at = [], 0
     for _ in range(num_parts):
         header_size, num_tensors = _PART.unpack_from(body, at)
@@ -179,7 +180,7 @@ def _parts(body: memoryview, num_parts: int) -> list[Part]:
         for size in sizes:
             tensors.append(body[at : at + size])
             at = _aligned(at + size)
-        parts.append(Part(header, tensors))
+        parts.append(RecordPart(header, tensors))
     if at != len(body):
         raise ValueError
     return parts

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fleet.ps.journal.files import segments_in, view_of
-from fleet.ps.journal.records import JournalError, Kind, Record, TornError, damaged, read
+from fleet.ps.journal.records import JournalError, JournalRecord, Kind, TornError, damaged, read
 
 _log = logging.getLogger(__name__)
 
 
-def read_segments(folder: Path, after: int, owner: bytes | None, least: int = 0) -> Iterator[Record]:
-    """Every record after number `after`, in order; JournalError if one of them is missing, damaged or another's.
+def read_segments(folder: Path, after: int, owner: bytes | None, least: int = 0) -> Iterator[JournalRecord]:
+    """Every record after number `after`, in order; JournalError if one is missing, damaged or of another server.
 
     `owner` is what the first record of every segment must say; None: what the first of them says. A record at the very
-    end that nobody finished writing was not acknowledged: it is cut off. `least` must be there: a snapshot has parts of
-    it.
+    end that nobody finished writing was not acknowledged: it is cut off. Record `least` must be there: a snapshot
+    has parts of it.
     """
     found = segments_in(folder)
     last = 0
@@ -54,7 +54,7 @@ def _too_short(path: Path, last: int, least: int) -> JournalError:
     )
 
 
-def _records_of(path: Path, first: int, *, is_last: bool, least: int) -> Iterator[Record]:
+def _records_of(path: Path, first: int, *, is_last: bool, least: int) -> Iterator[JournalRecord]:
     data = view_of(path)
     end, last = 0, first - 1
     try:

@@ -1,7 +1,7 @@
 """Snapshots: a whole state as a file of records, which counts once its last record is there and it has its name.
 
-Each record carries the number of the last one of the journal that its contents have. A snapshot is written piece by
-piece while training goes on, so the pieces may have different ones. Rows that lie in sealed files are not written
+Each record carries the number of the last record of the journal that its contents include. A snapshot is written piece
+by piece while training goes on, so these numbers may differ. Rows that lie in sealed files are not written
 again: a folder beside the snapshot has links to those files.
 """
 
@@ -24,7 +24,7 @@ from fleet.ps.journal.files import (
     view_of,
     write_all,
 )
-from fleet.ps.journal.records import Kind, Part, Record, TornError, damaged, encode, read
+from fleet.ps.journal.records import JournalRecord, Kind, RecordPart, TornError, damaged, encode, read
 
 
 class SnapshotWriter:
@@ -59,7 +59,7 @@ class SnapshotWriter:
             self._has_runs = True
         return folder
 
-    def write(self, kind: Kind, lsn: int, parts: Sequence[Part]) -> None:
+    def write(self, kind: Kind, lsn: int, parts: Sequence[RecordPart]) -> None:
         """Add a record with what was there after record `lsn` of the journal."""
         buffers = encode(lsn, kind, parts)
         write_all(self._file, buffers)
@@ -68,7 +68,7 @@ class SnapshotWriter:
 
     def finish(self) -> None:
         """The snapshot is complete: let it take the place of those before it."""
-        self.write(Kind.END, self.lsn, [Part(str(self._num_records).encode())])
+        self.write(Kind.END, self.lsn, [RecordPart(str(self._num_records).encode())])
         os.fsync(self._file)
         os.close(self._file)
         self._file = -1
@@ -88,10 +88,10 @@ def newest_snapshot(folder: Path) -> Path | None:
     return found[-1][1] if found else None
 
 
-def read_snapshot(path: Path) -> Iterator[Record]:
+def read_snapshot(path: Path) -> Iterator[JournalRecord]:
     """The records of a snapshot but the last, which says that it is complete; JournalError if it is not, or damaged.
 
-    The last record comes last: a caller must not take over what it has read until the end was reached.
+    A caller must not take over what it has read before the end is reached.
     """
     num_records, end = 0, 0
     try:

@@ -20,7 +20,7 @@ from typing import Literal
 
 from fleet.errors import CommunicationError
 from fleet.ps.journal.files import begin_write_out, reserve, segment_path, segments_in, sync_folder, write_all
-from fleet.ps.journal.records import Body, Kind, Part, encode_body, with_head
+from fleet.ps.journal.records import Body, Kind, RecordPart, encode_body, with_head
 
 Policy = Literal["OS", "INTERVAL", "ALWAYS"]
 
@@ -49,10 +49,10 @@ class Journal:
         owner: bytes,
         fault: Callable[[int], int | None] | None = None,
     ) -> None:
-        """Begin a new segment after record `last_lsn`; `owner` is what it says of whose journal it is.
+        """Begin a new segment after record `last_lsn`; `owner` is what it says about whose journal it is.
 
-        `fault` is called before every write, with its size; what it raises, the disk would have. If it gives a number,
-        only so many bytes are written, and the process is gone.
+        `fault` is called before every write, with its size, and raises what a faulty disk would. If it returns a
+        number, only so many bytes are written, and the process ends.
         """
         self.folder = folder
         self._policy = policy
@@ -69,7 +69,7 @@ class Journal:
         """Written since the journal was opened."""
         self._failure: str | None = None
         self._is_told = True
-        """Whether it is known that nothing can be written now; whoever opens the journal says that himself."""
+        """Whether it was logged that nothing can be written; whoever opens the journal logs that itself."""
         self._is_closed = threading.Event()
         with self._writing:
             self._begin_segment()
@@ -88,7 +88,7 @@ class Journal:
         """Records that the policy wants on the disk and that may not be there; 0 where it leaves that to the system."""
         return 0 if self._policy == "OS" else self._lsn - self._synced
 
-    def append(self, kind: Kind, parts: Sequence[Part]) -> int:
+    def append(self, kind: Kind, parts: Sequence[RecordPart]) -> int:
         """Write a record, and return its number when it is as safe as the policy says.
 
         JournalWriteError if it cannot be written; then it is not there, and another may be tried.
@@ -106,7 +106,7 @@ class Journal:
     def sync(self) -> None:
         """Return when the disk has every record; JournalWriteError if it takes them no more."""
         last = self._lsn
-        for _, path in segments_in(self.folder):  # also those that were closed without, as the policy OS does
+        for _, path in segments_in(self.folder):  # also closed ones, which the policy OS does not sync
             with contextlib.suppress(FileNotFoundError), path.open("rb") as segment:
                 self._sync_file(segment.fileno())
         self._synced = max(self._synced, last)
@@ -180,7 +180,7 @@ class Journal:
         try:
             if self._policy == "INTERVAL":
                 reserve(file, SEGMENT_BYTES)
-            self._write(Kind.SEGMENT, encode_body([Part(self._owner)]))
+            self._write(Kind.SEGMENT, encode_body([RecordPart(self._owner)]))
         except CommunicationError:
             os.close(file)
             path.unlink(missing_ok=True)
@@ -221,7 +221,7 @@ class Journal:
             raise self._cannot(self._failure) from None
 
     def _sync_now_and_then(self) -> None:
-        """Every second the disk must have everything; in between it begins early, or pushes would wait for a rush."""
+        """Sync every second, and begin to write out in between, or pushes would wait for a burst."""
         begun, next_at = (0, 0), time.monotonic() + INTERVAL_S
         while not self._is_closed.wait(WRITE_OUT_S):
             begun = self._begin_write_out(*begun)
@@ -235,7 +235,7 @@ class Journal:
             next_at = time.monotonic() + INTERVAL_S
 
     def _begin_write_out(self, segment: int, done: int) -> tuple[int, int]:
-        """Begin with what was written after byte `done` of a segment; which segment it is now, and how far."""
+        """Begin to write out what follows byte `done` of a segment; the present segment, and how far that went."""
         with self._writing:
             if self._file < 0:
                 return segment, done

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fleet.errors import FleetError, UsageError
-from fleet.ps.meetings.visits import CallVisit, Elsewhere, Party, ThreadVisit, Told, Visit
+from fleet.ps.meetings.waiting import CallVisit, Elsewhere, Party, SharedAnswer, ThreadVisit, Visit
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire import presence
+from fleet.ps.wire import callers
 
 # How many meetings are remembered, so that an answer that was lost can be asked for again; and how much one may say.
 NUM_KEPT = 256
@@ -18,7 +18,7 @@ NUM_NEWEST = 8
 MAX_KEPT = 64 << 20
 MAX_NAME = 1000
 MAX_TEXT = 16 << 20
-# How many may wait in threads, which other calls need too. Who is beyond has come, and is told at once who has not.
+# How many may wait in threads, which other calls need too. Those beyond count as here, and are told at once who is not.
 MAX_THREADS = 512
 
 
@@ -30,9 +30,9 @@ class Meeting:
     signs: int = 0
     """How often somebody has come, or said that it is at work."""
     parties: dict[tuple[frozenset[int], bool], Party] = field(default_factory=dict)
-    """By whom they wait for, and whether they do so between steps."""
-    told: Told | None = None
-    """What those are told who wait for nobody; None: it is to be made."""
+    """By the workers that they wait for, and whether they wait between steps."""
+    told: SharedAnswer | None = None
+    """The answer once nobody is missing; None: it has yet to be made."""
 
 
 class Meetings:
@@ -62,7 +62,7 @@ class Meetings:
             if self._enter(visit) and self._num_threads < MAX_THREADS:
                 self._num_threads += 1
                 try:
-                    presence.wait_for(visit.changed, lambda: not self._goes_on(visit), header.timeout_ms / 1000)
+                    callers.wait_for(visit.changed, lambda: not self._goes_on(visit), header.timeout_ms / 1000)
                 except BaseException:
                     self.forget_visit(visit.number)
                     raise
@@ -71,7 +71,7 @@ class Meetings:
             return self._end(visit).header
 
     def visit(self, visit: CallVisit) -> bool:
-        """The same for a call that native code keeps: whether it waits; otherwise it has been answered."""
+        """Do the same for a call that native code keeps: whether it waits; otherwise it has been answered."""
         with self._lock:
             if self._enter(visit):
                 return True
@@ -90,7 +90,7 @@ class Meetings:
             return False
 
     def forget_visit(self, number: int) -> None:
-        """One waits no more; again it changes nothing."""
+        """Let a visit wait no longer, without an answer; idempotent."""
         with self._lock:
             if (found := self._waiting.pop(number, None)) is not None:
                 visit, meeting, party = found
@@ -100,13 +100,13 @@ class Meetings:
                     meeting.parties = {key: one for key, one in meeting.parties.items() if one}
 
     def look(self, whom: int) -> None:
-        """Have those of a worker who wait in threads look again, or, if it is no worker, all; the caller locks."""
+        """Have calls of a worker that wait in threads look again; below 0, calls of all. The caller locks."""
         for party in self._parties:
             for visit in party if whom < 0 else party.of(whom):
                 visit.look()
 
     def notice(self, worker: int) -> None:
-        """A worker has made a step: who waits for it, and has not, waits in vain; the caller locks."""
+        """A worker has made a step: those between steps that wait for it wait in vain. The caller locks."""
         for party in list(self._parties):
             if party.is_between_steps and worker in party.missing:
                 for visit in party:
@@ -138,7 +138,7 @@ class Meetings:
         return True
 
     def _awaited(self, others: Collection[int], num_workers: int) -> frozenset[int]:
-        """Whom one waits for: some, or everybody, which is one set for all."""
+        """Whom a call waits for: some, or everybody, which is one shared set."""
         if len(self._everybody) != num_workers:
             self._everybody = frozenset(range(num_workers))
         if odd := sorted(one for one in others if one >= num_workers):
@@ -146,30 +146,30 @@ class Meetings:
         return frozenset(others) or self._everybody
 
     def _goes_on(self, visit: Visit) -> bool:
-        """Whether one has to wait still; it raises where it may not."""
+        """Whether a call still has to wait; raises where it may not."""
         if visit.number not in self._waiting:
             return False
         missing = self._waiting[visit.number][2].missing
         return bool(missing) and not visit.elsewhere(missing)
 
-    def _end(self, visit: Visit) -> Told:
-        """What one is told whose wait ends now: all that was said, or who has not come."""
+    def _end(self, visit: Visit) -> SharedAnswer:
+        """End a wait with its answer: all that was said, or who has not come."""
         if (found := self._waiting.get(visit.number)) is not None:
             _, meeting, party = found
             self.forget_visit(visit.number)
-            elsewhere = visit.elsewhere(party.missing)  # or it may not know
+            elsewhere = visit.elsewhere(party.missing)  # raises where the caller may not know
             visit.tell(self._not_yet(meeting, party, elsewhere) if party.missing else self._complete(visit, meeting))
         assert visit.told is not None
         return visit.told
 
-    def _not_yet(self, meeting: Meeting, party: Party, elsewhere: list[int]) -> Told:
+    def _not_yet(self, meeting: Meeting, party: Party, elsewhere: list[int]) -> SharedAnswer:
         header = ps_pb2.MeetReply.Header(missing=sorted(party.missing), elsewhere=elsewhere, signs=meeting.signs)
-        return Told(header)
+        return SharedAnswer(header)
 
-    def _complete(self, visit: Visit, meeting: Meeting) -> Told:
+    def _complete(self, visit: Visit, meeting: Meeting) -> SharedAnswer:
         if meeting.told is None or len(meeting.told.header.texts) != visit.num_workers:
             texts = [meeting.texts.get(worker, "") for worker in range(visit.num_workers)]
-            meeting.told = Told(ps_pb2.MeetReply.Header(is_complete=True, texts=texts, signs=meeting.signs))
+            meeting.told = SharedAnswer(ps_pb2.MeetReply.Header(is_complete=True, texts=texts, signs=meeting.signs))
         return meeting.told
 
     def _come(self, name: str, worker: int, text: str | None) -> Meeting:
@@ -192,11 +192,11 @@ class Meetings:
             return meeting
 
     def _arrive(self, meeting: Meeting, worker: int) -> None:
-        """Tell those who have waited for one, and wait for nobody now."""
+        """Answer those that waited for this worker, if they wait for nobody now."""
         for party in list(meeting.parties.values()):
             party.missing.discard(worker)
             for visit in () if party.missing else party:
-                with suppress(FleetError):  # it will be looked at, and told why not
+                with suppress(FleetError):  # the next look at it says why
                     visit.elsewhere(party.missing)
                     self._end(visit)
 
@@ -228,7 +228,7 @@ class Meetings:
             self._size = sum(map(_num_letters, self._meetings.values()))
 
     def forget(self, worker: int) -> None:
-        """A worker has begun a new life: what it said before does not count, but in a durable job; the caller locks."""
+        """A worker begins a new life: what it said before does not count, except in a durable job. The caller locks."""
         for meeting in () if self._is_durable else self._meetings.values():
             if (said := meeting.texts.pop(worker, None)) is not None:
                 self._size -= len(said)

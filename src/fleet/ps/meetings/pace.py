@@ -1,8 +1,8 @@
 """How fast workers go through their pieces, so that the last ones go to those who end soonest.
 
 Near the end of an epoch a slow worker that takes one more piece would hold everybody up. It is told that there are no
-more, where others who are faster will have done what is left before it could have done that piece. Of those who still
-take, the fastest is never told so: whatever is left is handed out.
+more, if faster workers will have done all that is left before it could have done that piece. Among those
+that still take pieces the fastest is never told so: everything is handed out.
 
 This is measured, not part of a server's state: after a restart everybody is handed pieces until it is known again.
 """

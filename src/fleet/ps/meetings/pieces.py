@@ -1,12 +1,11 @@
 """Pieces of an epoch's data, handed out by server 0: each to one worker, once.
 
-A worker numbers its takes of an epoch, in all its lives alike. What take n was answered is remembered. So one that is
-sent again gets the same piece: the answer was lost, or a next life begins at the position of the former. Nothing is
-handed to anybody else, also if a worker does not come back: a server does not know which rows of a piece were trained
-on.
+A worker numbers its takes of an epoch, in all its lives alike. What take n was answered is remembered. So a take
+that is sent again gets the same piece: the answer was lost, or a next life begins at the position of the former. The
+pieces of a worker that does not come back go to nobody else: a server does not know which rows were trained on.
 
-Memory is bounded. Where there is much to remember, only the newest epochs of a queue are; of those before, how many
-pieces each worker had: it may still be told that there are no more.
+Memory is bounded. If there is much to remember, only the newest epochs of a queue are remembered. For older ones it is
+known how many pieces each worker had, which is enough to tell it that there are no more.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from fleet.ps.meetings.pace import Pace
 if TYPE_CHECKING:
     from fleet.ps.proto import ps_pb2
 
-# The newest epochs of a queue that are always remembered; how many of all queues, and how many pieces, are as long as
-# there is room; and of how many epochs only counts are.
+# How many of the newest epochs of a queue are always remembered; how many epochs of all queues, and how many pieces, as
+# long as there is room; and for how many epochs only counts are.
 NUM_EPOCHS = 4
 NUM_KEPT = 1024
 PIECES_KEPT = 200_000
@@ -52,7 +51,7 @@ class Key(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """What is handed out: `extra`, in this order, then all from `first` up to but for `total`."""
+    """What is handed out: `extra`, in this order, then all from `first` up to `total`, which is excluded."""
 
     first: int
     total: int
@@ -66,7 +65,7 @@ class Extent(NamedTuple):
         return f"pieces {self.first} to {self.total - 1}{more}" if self.first < self.total else f"no pieces{more}"
 
     def piece(self, place: int) -> int:
-        """The piece at a place of the order in which they are handed out."""
+        """The piece at a place in the order in which pieces are handed out."""
         num_extra = len(self.extra)
         return self.extra[place] if place < num_extra else self.first + place - num_extra
 
@@ -221,7 +220,7 @@ class PieceQueues:
 
 
 def read_take(header: ps_pb2.TakeRequest.Header) -> tuple[int, Key, int, Extent]:
-    """Who asks, for what, its number, and what there is: the arguments of `PieceQueues`."""
+    """The arguments of `PieceQueues` in a request: who asks, for what, the number of the take, and what there is."""
     extent = Extent(header.first, header.total, tuple(header.extra))
     return header.caller.worker, Key(header.queue, header.epoch, header.round), header.number, extent
 

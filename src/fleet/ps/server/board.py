@@ -1,4 +1,4 @@
-"""Notes of the workers' watches for each other, on a server: in memory, few, and forgotten when it dies."""
+"""Notes that the workers' watches leave for each other on a server: few, in memory, and lost when it dies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Act = ps_pb2.BoardRequest.Act
 _log = logging.getLogger(__name__)
 
 
-class Notes:
+class BoardNotes:
     """The notes of one server, by name. Called from many threads; never waits."""
 
     def __init__(self) -> None:

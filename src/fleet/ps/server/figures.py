@@ -33,7 +33,7 @@ class ServerFigures:
         self._refused = refused
 
     def read(self) -> Iterator[Sample]:
-        """All of them, by the thread that writes figures."""
+        """All figures; called by the thread that writes them."""
         core = self._service.core
         state, stats = core.state, core.state.stats
         counts = stats.counts()
@@ -79,7 +79,7 @@ class ServerFigures:
 
 
 def watch(service: Handler, refused: Callable[[], Mapping[str, int]] = dict) -> None:
-    """Have the figures of a service written, if those of this process are, with the calls that its port refused."""
+    """Have the figures of a service written, if this process writes figures, with the calls that its port refused."""
     from fleet.ps.server.service import Service
 
     if is_on() and isinstance(service, Service):
@@ -89,6 +89,6 @@ def watch(service: Handler, refused: Callable[[], Mapping[str, int]] = dict) -> 
 
 
 def tell_last() -> None:
-    """Write down what has been counted and traced: a process that ends now would have told it."""
+    """Write down what was counted and traced and not yet written: the process may end now."""
     writer.flush()
     trace_files.flush()

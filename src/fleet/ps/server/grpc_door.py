@@ -1,4 +1,4 @@
-"""What every call to a server has to pass before it is answered: it must show the token and find room."""
+"""What every call to a server must pass before it is answered: it shows the token and finds room."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TokenGuard(grpc.ServerInterceptor):
 
 
 def _refusal(why: str, strangers: Strangers) -> grpc.RpcMethodHandler[Any, Any]:
-    """A handler that does not wait for the request, nor takes it in, since it is one for a stream of them."""
+    """A handler that refuses without reading the request, because it is made for a stream of requests."""
 
     def refuse(_requests: Iterator[bytes], context: grpc.ServicerContext) -> Any:
         strangers.refused(context.peer(), why)
@@ -78,7 +78,7 @@ class SizeGuard(grpc.ServerInterceptor):
 
 
 def _announced(text: str | bytes) -> int:
-    """The size that a caller says its request has; nonsense counts as nothing, and a request as it arrives then."""
+    """The size that a caller says its request has; nonsense counts as 0, and the request counts as it arrives."""
     digits = text.decode(errors="replace") if isinstance(text, bytes) else text
     is_number = digits.isascii() and digits.isdigit() and len(digits) < 20
     return min(int(digits), MAX_MESSAGE_BYTES) if is_number else 0

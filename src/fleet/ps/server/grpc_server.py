@@ -19,21 +19,21 @@ from fleet.ps.server.grpc_door import SizeGuard, TokenGuard, abort
 from fleet.ps.server.roots import confine
 from fleet.ps.server.strangers import Strangers
 from fleet.ps.wire.budget import MessageBudget, OverBudgetError
+from fleet.ps.wire.callers import Caller, Departures, answering
 from fleet.ps.wire.keepalive import server_options
 from fleet.ps.wire.messages import MAX_MESSAGE_BYTES, METHODS, SERVICE, decode, encode
-from fleet.ps.wire.presence import Caller, Departures, answering
 from fleet.ps.wire.status import code_of
 from fleet.ps.wire.traced import request_span
 from fleet.ps.wire.transport import Handler
 from fleet.ps.wire.trust.own_token import check_exposure
 from fleet.ps.wire.trust.tls import Tls
 
-# In synchronous training a Pull waits for the slowest worker and keeps a thread while it does, so this many workers can
-# wait and their Pushes, which end the waiting, still find a thread. Threads are only made when all others are busy.
-# Whoever is beyond is told to come again, instead of standing in a queue behind those that wait for it.
+# In synchronous training a Pull waits for the slowest worker and keeps a thread meanwhile. So this many workers can
+# wait, and their Pushes, which end the waiting, still find a thread. Threads are only made when all others are busy. A
+# call beyond that is told to come again, instead of queueing behind those that wait for it.
 MAX_CALLS = 1024
 
-# Beyond its own limit gRPC drops calls of others at random, who are not told that they may come again.
+# Beyond its own limit gRPC drops calls at random, and callers are not told that they may come again.
 MAX_PENDING = 16384
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.so_reuseport", 1),  # passes the hold on the port, docs/adr/0002-ports.md
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 def _options() -> tuple[tuple[str, int], ...]:
-    """With as many connections as there are files for: beyond that nothing could be saved, either."""
+    """The options, with connections for half of the files that may be open: saves need some, too."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, max(16, files // 2))
     return (*OPTIONS, ("grpc.max_allowed_incoming_connections", most))
@@ -105,7 +105,7 @@ class GrpcServer:
         return Endpoint(own_address(self.endpoint.host), self.endpoint.port)
 
     def refused(self) -> dict[str, int]:
-        """How many calls were refused so far: they had not the token, or there was no memory for their message."""
+        """How many calls were refused so far: without the token, or without memory for their message."""
         return {"token": self._strangers.num_refused, "memory": self._budget.num_refused}
 
     def start(self) -> None:
@@ -178,12 +178,12 @@ class _Running:
 def _answer(
     service: Handler, method: str, running: _Running, departures: Departures, budget: MessageBudget
 ) -> Callable[[bytes, grpc.ServicerContext], bytes]:
-    """What answers one method."""
+    """The function that answers one method."""
 
     def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
         with running.call(method), budget.account() as account:
             caller = Caller(departures, account)
-            if not context.add_callback(caller.leave):  # called at the end of the call, whatever ends it
+            if not context.add_callback(caller.leave):  # called when the call ends, for whatever reason
                 caller.leave()
             try:
                 account.take(len(request))

@@ -25,11 +25,11 @@ from fleet.ps.job.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.strangers import Strangers
 from fleet.ps.steps.core import EVERYBODY
-from fleet.ps.steps.lacking import too_late
+from fleet.ps.steps.missing_workers import too_late
 from fleet.ps.wire.budget import MessageBudget, OverBudgetError
+from fleet.ps.wire.callers import Caller, answering
 from fleet.ps.wire.messages import decode
 from fleet.ps.wire.plane_name import plane_name
-from fleet.ps.wire.presence import Caller, answering
 from fleet.ps.wire.status import code_of, one_line
 from fleet.ps.wire.trust.plane_tls import PlaneTls
 
@@ -41,13 +41,13 @@ _PUSH, _OTHER, _LOOK, _LATE, _MEET = range(5)
 """Why a call is handed over: csrc/plane/server.h."""
 _NOBODY = -1
 MAX_SLOW_CALLS = 1024
-"""Whoever is beyond is told to come again, as by gRPC: in a queue it would stand behind those that wait for it."""
+"""A call beyond these is told to come again, as by gRPC: in a queue it would stand behind those that wait for it."""
 MAX_CONNECTIONS = 16384
 MOST_THREADS = 8
 HELLO_S = 10.0
 """How long a client may take to say its token."""
 SILENCE_S = 60.0
-"""How long one may stop in the middle of a message, or leave an answer unread: then it must connect again."""
+"""How long a client may stop inside a message, or leave an answer unread, before it is disconnected."""
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class PlaneServer:
             SILENCE_S,
             native_tls,
         )
-        # Threads of Python's, which it need not be introduced to with every call.
+        # Threads that Python knows already, unlike those of native code, which it would have to meet with every call.
         self._threads = [
             threading.Thread(target=self._server.run, args=(number,), name=f"fleet-plane-{number}", daemon=True)
             for number in range(min(MOST_THREADS, max(2, num_cores())))
@@ -104,7 +104,7 @@ class PlaneServer:
         self._pool.shutdown(wait=True)
 
     def _publish(self, whom: int | None) -> None:
-        """Under `changed`: have native code know what calls wait for."""
+        """Under `changed`: tell native code what calls wait for."""
         core, holdings = self._core, self._core.state.holdings
         if holdings is None:
             self._server.publish(0, False, False, b"", EVERYBODY)
@@ -124,7 +124,7 @@ class PlaneServer:
         self._server.publish(version, is_open, holdings.is_started, step, _NOBODY if whom is None else whom)
 
     def _decide(self, reason: int, call: _native.PlaneCall) -> None:
-        """Called by the threads of native code, which must not wait here."""
+        """Deal with a call. The threads of native code call this, and must not wait here."""
         if reason == _OTHER:
             self._submit(call)
             return
@@ -153,10 +153,10 @@ class PlaneServer:
     def _meet(self, call: _native.PlaneCall) -> None:
         """Have a worker come to a meeting, and wait without a thread."""
         header = ps_pb2.MeetRequest.Header.FromString(call.header)
-        if self._service.attendance.would_block(header):
+        if self._service.meet_calls.would_block(header):
             self._submit(call)
             return
-        visit = self._service.attendance.visit(call, header)
+        visit = self._service.meet_calls.visit(call, header)
         if visit is not None:
             timeout_ms = min(header.timeout_ms, int(1000 * longest_wait_s()))
             self._server.park_until_told(call, timeout_ms, visit.number)
@@ -171,7 +171,7 @@ class PlaneServer:
             raise
 
     def _look(self, call: _native.PlaneCall, *, is_late: bool) -> None:
-        """See whether a call that waits still may."""
+        """See whether a call that waits may wait on."""
         core = self._core
         header: ps_pb2.PushRequest.Header | ps_pb2.PullRequest.Header
         if call.method == "Push":
@@ -202,12 +202,12 @@ class PlaneServer:
             call.fail(_number(code), "the server is stopping" if is_over else "it has no thread for this call")
 
     def _by_the_book(self, call: _native.PlaneCall) -> None:
-        """Answer by the service."""
+        """Have the service answer, as if the call had come by gRPC."""
         try:
             with failing(call), self._budget.account() as account:
                 method, view = call.method, call.data
                 account.take(view.nbytes)
-                data = bytes(view)  # what others can write to is not looked at twice
+                data = bytes(view)  # a copy: the caller could change shared memory while it is read
                 header, tensors = decode(f"{method}Request", data)
                 with answering(Caller(None, account)):
                     reply, rows = self._service.handle(method, header, tensors)
@@ -218,7 +218,7 @@ class PlaneServer:
 
 @contextmanager
 def failing(call: _native.PlaneCall) -> Iterator[None]:
-    """Tell the caller of an error."""
+    """Send an error that is raised inside to the caller."""
     try:
         yield
     except OverBudgetError as error:
@@ -237,7 +237,7 @@ def _number(code: grpc.StatusCode) -> int:
 
 
 def _names(endpoint: Endpoint) -> list[str]:
-    """One for each address of this machine by which workers may know the server."""
+    """The names of the data plane, one for each address by which workers may know the server."""
     is_any = endpoint.host in ("0.0.0.0", "::")
     return [plane_name(address, endpoint.port) for address in (local_addresses() if is_any else (endpoint.host,))]
 

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from fleet.ps.server.service import Service
     from fleet.ps.wire.trust.tls import Tls
 
-_log = logging.getLogger("fleet.ps.server")  # also where this file is the program
+_log = logging.getLogger("fleet.ps.server")  # the same name when this file is the program
 
 SHORT_TOKEN = 16
 GRACE_S = 3.0
-"""How long running calls may take to finish when the server is told to stop; less than fleetrun's patience."""
+"""How long running calls may take to finish when the server is told to stop; fleetrun waits longer."""
 
 # How soon a signal or the service's end is noticed; waiting on both at once without a look now and then would need
 # a lock inside the signal handler.
@@ -77,7 +77,7 @@ def serve(
     Outside the main thread there are no signals, and `service.finished` alone ends it, or `closed`, by which another
     thread tells it to stop.
     """
-    from fleet.ps.server.grpc_server import GrpcServer  # not before `main` has told gRPC to be quiet
+    from fleet.ps.server.grpc_server import GrpcServer  # only after `main` has told gRPC to be quiet
     from fleet.ps.wire.trust.tls import Tls
 
     show_logs(logging.INFO)
@@ -97,7 +97,7 @@ def serve(
     with _told_to_stop() as told:
         server.start()
         plane = _data_plane(service, server.address, token, tls)
-        # What was imported stays. Looking through it for garbage, again and again, costs as much as serving does.
+        # What was imported stays: searching it for garbage again and again would cost as much as serving.
         # In a thread of another program that is the program's to decide: its objects may be many, and are not ours.
         owns_process = threading.current_thread() is threading.main_thread()
         if owns_process:
@@ -123,14 +123,14 @@ def serve(
 
 
 def _why(told: Sequence[int], finished: threading.Event) -> str:
-    """What has ended a server."""
+    """What has ended a server, in words."""
     if finished.is_set():
         return "every worker has left"
     return f"told to stop by {signal.Signals(told[0]).name}" if told else "closed by its process"
 
 
 def _data_plane(service: Handler, endpoint: Endpoint, token: str | None, tls: Tls | None) -> PlaneServer | None:
-    """What takes pulls and pushes beside gRPC; None where gRPC does all of it."""
+    """The data plane beside gRPC; None where gRPC does everything."""
     from fleet.ps.server.plane_server import PlaneServer
     from fleet.ps.server.service import Service
 
@@ -146,8 +146,8 @@ def _data_plane(service: Handler, endpoint: Endpoint, token: str | None, tls: Tl
 def make_service(name: str, **arguments: Any) -> Service:
     """The service of a server, which takes up its journal if the job is durable: that of the server with this name.
 
-    One that is damaged, or of another job, ends the process by one line and exit code 2: fleetrun, which would start it
-    again in its place, then knows that this is in vain.
+    A journal that is damaged, or of another job, ends the process with one line and exit code 2: fleetrun then knows
+    that starting it again is in vain.
     """
     from fleet.ps.durable.durability import own_journal
     from fleet.ps.job.native_threads import use_native_threads

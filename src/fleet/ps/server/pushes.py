@@ -10,12 +10,20 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleet.ps.held.update import PushedUpdate, TablePull, Taken, read_pull, read_push, refuse_nonfinite, update_of
-from fleet.ps.journal.records import Kind, Part
+from fleet.ps.held.requests import (
+    PushedUpdate,
+    PushOutcome,
+    TablePull,
+    read_pull,
+    read_push,
+    refuse_nonfinite,
+    update_of,
+)
+from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.proto import ps_pb2
-from fleet.ps.server.settling import norm_of_step
-from fleet.ps.wire import presence
+from fleet.ps.server.clipping import norm_of_step
+from fleet.ps.wire import callers
 from fleet.ps.wire.formats import encoded_answer, encoded_rows
 from fleet.ps.wire.traced import applied
 
@@ -32,7 +40,7 @@ _UNRECORDED = ("pull_tables", "pull_only_read", "pull_formats", "want_dense", "w
 
 
 class CallTaken(NamedTuple):
-    """What a push that native code has read is answered: at once, or when a version is reached."""
+    """The answer to a push that native code has read: given at once, or when a version is reached."""
 
     header: bytes
     """The header of the answer, or the beginning of it."""
@@ -41,17 +49,17 @@ class CallTaken(NamedTuple):
     num_dropped: int = 0
     """How many steps had been dropped when the call began."""
     is_held: bool = False
-    """Whether it was not taken: then the answer has nothing else."""
+    """Whether the push was not taken, because a cut is made: then the answer says only that."""
 
 
 class Pushes:
-    """Answers the calls that training consists of."""
+    """Answers `Pull` and `Push`."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
-        """Rows of some keys, dense parameters, kept tensors."""
+        """Answer with rows of some keys, dense parameters, kept tensors."""
         core = self._core
         holdings = core.known(header.caller)
         pulls = read_pull(holdings.reader, header, tensors, holdings.job)
@@ -67,7 +75,7 @@ class Pushes:
         return ps_pb2.PullReply.Header(version=version, data_port=core.data_port), rows
 
     def push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
-        """Gradients, and what comes back for them."""
+        """Take gradients, and answer with what the worker wants back."""
         core = self._core
         holdings = core.known(header.caller)
         push = read_push(holdings.reader, header, tensors, holdings.job)
@@ -97,7 +105,7 @@ class Pushes:
         return reply, rows
 
     def take_call(self, call: _native.PlaneCall) -> CallTaken | None:
-        """Take a push that native code has read; None if it must be answered by the book, for this would wait.
+        """Take a push that native code has read; None if the service must answer, because this would wait.
 
         In synchronous mode its answer is due when the step is complete.
         """
@@ -108,7 +116,7 @@ class Pushes:
             return None
         is_sync = holdings.job.mode == "sync"
         if is_sync:
-            call.keep()  # it stays until the step is complete, and its worker may be answered before
+            call.keep()  # its memory stays until the step is complete; its worker may be answered before
         record = None if core.durability is None else _recorded(header, call.tensors)
         update = update_of(header, call.push, record)
         if not holdings.is_finite(update):
@@ -118,7 +126,7 @@ class Pushes:
         if taken is None:
             return CallTaken(ps_pb2.PushReply.Header(is_held=True).SerializeToString(), is_held=True)
         if is_sync and header.timeout_ms:
-            if core.state.rounds.gone:  # maybe it waits in vain
+            if core.state.rounds.gone:  # it may wait in vain
                 with core.changed:
                     core.reached(
                         holdings,
@@ -133,7 +141,7 @@ class Pushes:
         return CallTaken(reply.SerializeToString())
 
     def outcome(self, holdings: Holdings, version: int) -> ps_pb2.PushReply.Header:
-        """What every answer to a push says of the server, whoever's push it was."""
+        """What every answer to a push says about the server, whichever worker pushed."""
         state = self._core.state
         return ps_pb2.PushReply.Header(
             version=version,
@@ -175,7 +183,7 @@ class Pushes:
                 core.tell()
             return skipped
 
-    def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken | None:
+    def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> PushOutcome | None:
         """Collect or apply a push, unless it was taken before, and count it; None if it must wait for a cut."""
         core, claim = self._core, (header.caller.worker, header.caller.incarnation, header.sequence)
         while True:
@@ -187,7 +195,7 @@ class Pushes:
                 is_shut = core.door.is_shut
                 if not is_shut or core.door.admits(*claim):
                     with core.state.ledger.once(*claim) as is_new:
-                        taken = self._take_new(holdings, header, update) if is_new else Taken(is_new=False)
+                        taken = self._take_new(holdings, header, update) if is_new else PushOutcome(is_new=False)
                     core.state.stats.count(repeated_pushes=not is_new)
                     break
         if is_shut:
@@ -195,16 +203,16 @@ class Pushes:
             core.door.entered_too()
         return taken
 
-    def _take_new(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken:
+    def _take_new(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> PushOutcome:
         """Collect or apply a push that has not been taken before."""
         if holdings.job.mode == "sync":
-            return Taken(is_new=True, skipped=self._collect(update, header.participants))
+            return PushOutcome(is_new=True, skipped=self._collect(update, header.participants))
         core = self._core
         core.refuse_failed()
         skipped = self._apply(update)
         staleness = self._advance(update, header.pulled_version)
         core.state.stats.pushed(update, staleness, skipped)
-        return Taken(is_new=True, staleness=staleness, skipped=skipped)
+        return PushOutcome(is_new=True, staleness=staleness, skipped=skipped)
 
     def _apply(self, update: PushedUpdate) -> int:
         """Apply a push by itself."""
@@ -265,30 +273,30 @@ class Pushes:
         return rows
 
     def _pulled(self, holdings: Holdings, pulls: Sequence[TablePull]) -> list[Any]:
-        presence.reserve(sum(4 * len(part.keys) * holdings.job.tables[part.table].width for part in pulls))
+        callers.reserve(sum(4 * len(part.keys) * holdings.job.tables[part.table].width for part in pulls))
         self._core.state.stats.count(pulls=1, pulled_rows=sum(len(part.keys) for part in pulls))
         return [encoded_rows(holdings.pull(part.table, part.keys, part.reads_zeros), part.format) for part in pulls]
 
 
-def _recorded(header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Part:
+def _recorded(header: ps_pb2.PushRequest.Header, tensors: Tensors) -> RecordPart:
     """What a journal keeps of a push: nothing of the pull that rides on it."""
     kept = ps_pb2.PushRequest.Header()
     kept.CopyFrom(header)
     for name in _UNRECORDED:
         kept.ClearField(name)
     kept.caller.ClearField("is_traced")
-    return Part(kept.SerializeToString(), tensors[: len(tensors) - len(header.pull_tables)])
+    return RecordPart(kept.SerializeToString(), tensors[: len(tensors) - len(header.pull_tables)])
 
 
-def with_norm(parts: Sequence[Part], squared_norm: float) -> Sequence[Part]:
+def with_norm(parts: Sequence[RecordPart], squared_norm: float) -> Sequence[RecordPart]:
     """What a journal keeps of a step: of one whose norm is limited, the first push has that norm."""
     if not parts or not squared_norm:
         return parts
     header = ps_pb2.PushRequest.Header.FromString(parts[0].header)
     header.squared_norm = squared_norm
-    return [Part(header.SerializeToString(), parts[0].tensors), *parts[1:]]
+    return [RecordPart(header.SerializeToString(), parts[0].tensors), *parts[1:]]
 
 
-def _fate(taken: Taken) -> ps_pb2.PushReply.Header:
+def _fate(taken: PushOutcome) -> ps_pb2.PushReply.Header:
     """What an answer says of the push itself."""
     return ps_pb2.PushReply.Header(was_repeated=not taken.is_new, staleness=taken.staleness, skipped=taken.skipped)

@@ -1,4 +1,4 @@
-"""Callers without the job's token: refused, slowed down if they go on, and told of in the log without filling it."""
+"""Callers without the job's token: refused, slowed down if they go on, and logged without filling the log."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 FREE_TRIES = 10
-"""So many refusals of one address in a minute are answered at once; those that follow each after a pause."""
+"""So many refusals of one address in a minute are answered at once; each further one after a pause."""
 MINUTE_S = 60.0
 PAUSE_S = 1.0
 MOST_PAUSES = 32
-"""So many refusals may pause at once: each keeps a thread, and there are to be enough for those who train."""
+"""So many refusals may pause at once: each keeps a thread, and training needs threads too."""
 MOST_ADDRESSES = 1024
 
 _log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Address:
-    """What one address has done in the minute that began then."""
+    """What one address has done in the minute since `began_at`."""
 
     began_at: float
     refusals: int = 0
@@ -57,7 +57,7 @@ class Strangers:
                 self._pauses.release()
 
     def note(self, peer: str, why: str) -> None:
-        """Note a refusal, where nobody may wait."""
+        """Note a refusal without a pause."""
         self._count(address_of(peer), why)
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class Strangers:
             found = self._addresses.pop(address, None)
             if found is None or now - found.began_at > MINUTE_S:
                 found = _Address(now)
-            self._addresses[address] = found  # the one heard of last is last
+            self._addresses[address] = found  # the latest comes last
             while len(self._addresses) > MOST_ADDRESSES:
                 self._addresses.popitem(last=False)
             found.refusals += 1

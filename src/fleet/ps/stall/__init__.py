@@ -1,1 +1,4 @@
-"""Hangs of jobs with servers have names: a watch in every worker that says who waits for whom, and ends the job."""
+"""Hangs of jobs with servers: a watch in every worker says who waits for whom, and ends the job.
+
+`state` is what workers tell each other, `report` decides who is to blame and says so, `watch.ServedWatch` runs both.
+"""

@@ -76,7 +76,7 @@ class RemoteBoard(Board):
 
 
 def asked(transport: Transport, header: ps_pb2.BoardRequest.Header, limit_s: float) -> dict[str, str]:
-    """What a server answers; CommunicationError if it does not."""
+    """The notes that a server answers with; CommunicationError if it does not answer."""
     try:
         reply: Any = transport.call("Board", header, (), limit_s).result(limit_s + 1.0)[0]
     except (CommunicationError, MovedError):

@@ -14,10 +14,10 @@ from fleet.observe.stall.words import (
     stack_lines,
 )
 from fleet.observe.waits.waiting import workers_text
-from fleet.ps.stall.state import Stall, State
+from fleet.ps.stall.state import OverdueWait, WorkerState
 
 MAX_LINES = 16
-"""The most lines of a report on workers of whom the same is to be said."""
+"""The most lines of a report about workers that are in the same state."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Findings:
+class WaitFindings:
     """What the workers said of a stall.
 
     `left` are the workers that have left the job, and `addresses` says where each one runs. `trouble` says why the
-    others could not be asked, if so; then the silence of a worker means nothing. `seen` are those that have answered a
+    others could not be asked, if so; then the silence of a worker means nothing. `seen` are those that answered the
     call before this one, not long ago.
     """
 
-    stall: Stall
-    states: Mapping[int, State]
+    stall: OverdueWait
+    states: Mapping[int, WorkerState]
     left: Set[int]
     addresses: Mapping[int, str]
     trouble: str = ""
@@ -46,8 +46,8 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The workers that are waited for, by what they do."""
+class WaitVerdict:
+    """The workers that others wait for, by what they do."""
 
     behind: tuple[int, ...]
     """They answer, and are neither at work nor gone."""
@@ -57,7 +57,7 @@ class Verdict:
     """They are at work, or about to come back."""
 
 
-def judge(findings: Findings, limits: Limits) -> Verdict:
+def judge(findings: WaitFindings, limits: Limits) -> WaitVerdict:
     """Work out who keeps the others waiting."""
     stall, states = findings.stall, findings.states
     late = [one for one in stall.workers if one != stall.worker]
@@ -66,7 +66,7 @@ def judge(findings: Findings, limits: Limits) -> Verdict:
     away = [one for one in silent if limits.return_s > 0 and (stall.waited_s < limits.return_s or one in findings.seen)]
     working = _at_work(findings, limits, away)
     at_work = [one for one in late if one in states and one in working]
-    return Verdict(
+    return WaitVerdict(
         behind=tuple(one for one in late if one in states and one not in at_work),
         silent=tuple(one for one in silent if one not in away),
         left=tuple(one for one in late if one in gone),
@@ -74,10 +74,10 @@ def judge(findings: Findings, limits: Limits) -> Verdict:
     )
 
 
-def _at_work(findings: Findings, limits: Limits, away: Sequence[int]) -> set[int]:
-    """The workers that make steps, have a server work for them, or were started again just now, besides those away.
+def _at_work(findings: WaitFindings, limits: Limits, away: Sequence[int]) -> set[int]:
+    """The workers that make steps, have a server work for them, or were just started again, and those away.
 
-    One that makes slow steps may be met while it waits for others, which have to be at work then.
+    A worker with slow steps may be seen while it waits for others, which must be at work then.
     """
     found = {*away, *(one for one, state in findings.states.items() if _is_excused(state, limits))}
     stepped = {one: state for one, state in findings.states.items() if _has_stepped(state, limits)}
@@ -92,28 +92,28 @@ def _at_work(findings: Findings, limits: Limits, away: Sequence[int]) -> set[int
     return found
 
 
-def _is_excused(state: State, limits: Limits) -> bool:
+def _is_excused(state: WorkerState, limits: Limits) -> bool:
     new_s = limits.return_s if state.num_steps is None else limits.timeout_s
     return state.is_served or (limits.return_s > 0 and state.age_s < new_s)
 
 
-def _has_stepped(state: State, limits: Limits) -> bool:
+def _has_stepped(state: WorkerState, limits: Limits) -> bool:
     return bool(state.num_steps) and 0.0 < state.idle_s < limits.timeout_s
 
 
-def outcome_of(findings: Findings, limits: Limits) -> StallOutcome | None:
+def outcome_of(findings: WaitFindings, limits: Limits) -> StallOutcome | None:
     """How the job ends; None if whoever is waited for is at work."""
     verdict = judge(findings, limits)
     if not findings.trouble:
         if verdict.excused and not (verdict.behind or verdict.silent or verdict.left):
             return None
-        # Of whom it waits for nobody could say; it may be anybody.
+        # Nobody could say whom it waits for; it may be anybody.
         if not findings.stall.workers and not findings.stall.server and _at_work(findings, limits, ()):
             return None
     return StallOutcome(report(findings, limits), verdict.behind, len(findings.states))
 
 
-def report(findings: Findings, limits: Limits) -> str:
+def report(findings: WaitFindings, limits: Limits) -> str:
     """The whole text: stacks first, then what happened, since the end of a log is what is shown of it."""
     stall, states, trouble = findings.stall, findings.states, findings.trouble
     verdict = judge(findings, limits)
@@ -142,12 +142,12 @@ def report(findings: Findings, limits: Limits) -> str:
 
 
 def _few(lines: Sequence[str], number: int) -> list[str]:
-    """The first of `number` lines that say the same of many workers: a report is a note, and a note is limited."""
+    """The first of `number` lines that say the same about many workers: the size of a report is limited."""
     more = number - MAX_LINES
     return list(lines) if more <= 0 else [*lines[:MAX_LINES], f"and {more} more, likewise"]
 
 
-def _behind(state: State) -> str:
+def _behind(state: WorkerState) -> str:
     if state.num_steps is None:
         done = "it has not joined the servers"
     elif state.num_steps and state.idle_s:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True)
-class Stall:
+class OverdueWait:
     """A wait that has taken too long. `what` follows `waits for`; `server` is the one that owes an answer, if any."""
 
     worker: int
@@ -18,7 +18,7 @@ class Stall:
 
 
 @dataclass(frozen=True)
-class State:
+class WorkerState:
     """Where one worker is.
 
     `num_steps` counts those it has made, None before it has joined; the last ended `idle_s` ago, 0.0 if there was none.
@@ -42,19 +42,19 @@ class State:
     waits_for_workers: tuple[int, ...] = ()
 
 
-def to_json(value: Stall | State) -> str:
+def to_json(value: OverdueWait | WorkerState) -> str:
     """One line of JSON, which `stall_from_json` or `state_from_json` reads."""
     return json.dumps(asdict(value))
 
 
-def stall_from_json(text: str) -> Stall:
+def stall_from_json(text: str) -> OverdueWait:
     """The stall that `to_json` wrote."""
     found = json.loads(text)
-    return Stall(**{**found, "workers": tuple(found["workers"])})
+    return OverdueWait(**{**found, "workers": tuple(found["workers"])})
 
 
-def state_from_json(text: str) -> State:
+def state_from_json(text: str) -> WorkerState:
     """The state that `to_json` wrote."""
     found = json.loads(text)
     lists = {name: tuple(found[name]) for name in ("stack", "waits_for_workers")}
-    return State(**{**found, **lists})
+    return WorkerState(**{**found, **lists})

@@ -1,6 +1,6 @@
 """The watch of one worker of a job with servers: sees that it waits too long; `fleet.observe.stall` does the rest.
 
-What a worker waits for it knows itself: its long waits are told (`fleet.observe.waits.waiting`) with the workers that
+A worker knows itself what it waits for: its long waits are noted (`fleet.observe.waits.waiting`) with the workers that
 are missing, as server 0 knows them, or with the server that owes an answer. The watches talk through notes on server 0.
 """
 
@@ -24,25 +24,25 @@ from fleet.observe.stall.whereabouts import whereabouts
 from fleet.observe.stall.words import SILENCE, StallOutcome
 from fleet.observe.waits.waiting import LongWait, present_waits
 from fleet.ps.proto import ps_pb2
-from fleet.ps.stall.ran import RanTime
 from fleet.ps.stall.remote_board import RemoteBoard, asked
-from fleet.ps.stall.report import Findings, Limits, outcome_of
-from fleet.ps.stall.state import Stall, State, stall_from_json, state_from_json, to_json
+from fleet.ps.stall.report import Limits, WaitFindings, outcome_of
+from fleet.ps.stall.run_time import RanTime
+from fleet.ps.stall.state import OverdueWait, WorkerState, stall_from_json, state_from_json, to_json
 
 if TYPE_CHECKING:
     from fleet.ps.wire.transport import Transport
 
-# Beyond this many workers each looks less often, so that server 0 is asked no more than 40 times a second; but often
-# enough that a report is there before a step gives up (STEP_GRACE_S).
+# Beyond this many workers each one looks less often, so that server 0 is asked at most 40 times a second, but often
+# enough for a report to be there before a step gives up (STEP_GRACE_S).
 NUM_OFTEN = 200
 MOST_SELDOM_S = 15.0
 # How long a server may take to show that it is there.
 PROBE_S = 1.5
-# How often in a row a server, or the board, has to be silent: one lost answer is no reason to end a job.
+# How often in a row a server, or the board, must be silent: one lost answer is no reason to end a job.
 NUM_MISSES = 3
 MAX_AWAITED = 8
 NEWEST = "newest"
-"""The note that has the number of the last call."""
+"""The name of the note with the number of the last call."""
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def interval_s(timeout_s: float, num_workers: int) -> float:
     return min(MOST_SELDOM_S, min(5.0, max(0.2, timeout_s / 30)) * max(1.0, num_workers / NUM_OFTEN))
 
 
-class ServedWatch(Watch[Stall, State]):
+class ServedWatch(Watch[OverdueWait, WorkerState]):
     """One per process, from `start()` to `stop()`. `reach` makes a transport to a server, by its endpoint."""
 
     def __init__(
@@ -76,11 +76,11 @@ class ServedWatch(Watch[Stall, State]):
         self._quiet_before = 0.0
         """When the call before that was made."""
         self._is_known = False
-        """Whether a board has known this watch."""
+        """Whether this watch has come to a board before."""
         self._own_call = -1
         self._board_misses = self._server_misses = 0
         self._board_since = self._began
-        """When the board was last there."""
+        """When the board last answered."""
         self.num_steps: Callable[[], int] | None = None
         """How many steps this worker has made; None before it has joined the servers."""
 
@@ -107,7 +107,7 @@ class ServedWatch(Watch[Stall, State]):
             if not has_failed():
                 with contextlib.suppress(CommunicationError):
                     self._mailbox.put(f"left/{self._worker}", "left")
-        except Exception as error:  # of whatever kind: the job can do without a watch, but should know
+        except Exception as error:  # of any kind: the job can do without a watch, but should know
             log.warning("a worker that waits too long will not be reported: %r", error)
         finally:
             self._mailbox.close()
@@ -126,10 +126,10 @@ class ServedWatch(Watch[Stall, State]):
                 return
 
     def _look_at_the_board(self) -> None:
-        """Answer a call, if there is one; begin anew with a board that does not know this process: server 0's next.
+        """Answer a call, if there is one; begin anew on a board of a new life of server 0.
 
-        Whoever comes to a board of another life of server 0 may find a call there already, and answers it. Those
-        before the first look of a watch were not meant for it.
+        A watch may find a call on such a board already, and answers it. Calls before its very first look were not
+        meant for it.
         """
         own = f"address/{self._worker}"
         found = self._mailbox.get_all([own, NEWEST])
@@ -158,13 +158,13 @@ class ServedWatch(Watch[Stall, State]):
                 self._server_misses += 1
                 if self._server_misses < NUM_MISSES:
                     continue
-            stall = Stall(self._worker, awaited.what, awaited.workers, awaited.server, waited_s)
+            stall = OverdueWait(self._worker, awaited.what, awaited.workers, awaited.server, waited_s)
             if self._needs_call("alarm", stall):
                 self._call("alarm", stall)
             return
 
     def _answers(self, endpoint: str) -> bool:
-        """Whether a server is there; what it does for this worker has a limit of its own then."""
+        """Whether a server answers; then what it does for this worker has a time limit of its own."""
         transport = self._reach(endpoint)
         try:
             asked(transport, ps_pb2.BoardRequest.Header(caller=ps_pb2.Caller(worker=self._worker)), PROBE_S)
@@ -175,11 +175,11 @@ class ServedWatch(Watch[Stall, State]):
         finally:
             transport.close()
 
-    def _needs_call(self, kind: Kind, stall: Stall) -> bool:  # noqa: ARG002 - there are alarms only
+    def _needs_call(self, kind: Kind, stall: OverdueWait) -> bool:  # noqa: ARG002 - there are alarms only
         """Whether the last call was long enough ago, if it found nobody to blame."""
         return not self._is_quiet or time.monotonic() - self._quiet_since > max(1.0, self._limits.timeout_s / 4)
 
-    def _heard(self, stall: Stall) -> None:
+    def _heard(self, stall: OverdueWait) -> None:
         self._quiet_before = self._quiet_since if self._is_quiet else 0.0
         self._is_quiet, self._quiet_since = True, time.monotonic()
         if stall.worker == self._worker:
@@ -187,14 +187,14 @@ class ServedWatch(Watch[Stall, State]):
         with contextlib.suppress(CommunicationError):
             self._mailbox.put(NEWEST, str(self._next_call - 1))
 
-    def _state(self, stall: Stall) -> State:  # noqa: ARG002
+    def _state(self, stall: OverdueWait) -> WorkerState:  # noqa: ARG002
         waits = present_waits()
         wait: LongWait | None = waits[0] if waits else None
         server = "" if wait is None else wait.awaited.server
         is_there = bool(server) and (self._answers(server) or self._answers(server))
         is_served = wait is not None and (wait.awaited.is_limited or is_there)
         stack, where = whereabouts()
-        return State(
+        return WorkerState(
             worker=self._worker,
             host=socket.gethostname(),
             pid=os.getpid(),
@@ -210,22 +210,24 @@ class ServedWatch(Watch[Stall, State]):
             stack=stack,
         )
 
-    def _read_stall(self, text: str) -> Stall:
+    def _read_stall(self, text: str) -> OverdueWait:
         return stall_from_json(text)
 
-    def _read_state(self, text: str) -> State:
+    def _read_state(self, text: str) -> WorkerState:
         return state_from_json(text)
 
-    def _to_json(self, value: Stall | State) -> str:
+    def _to_json(self, value: OverdueWait | WorkerState) -> str:
         return to_json(value)
 
-    def _tell(self, stall: Stall, states: Mapping[int, State], left: Set[int], addresses: Mapping[int, str]) -> None:
+    def _tell(
+        self, stall: OverdueWait, states: Mapping[int, WorkerState], left: Set[int], addresses: Mapping[int, str]
+    ) -> None:
         raise NotImplementedError("a long wait is told by whoever waits")
 
     def _outcome(
         self,
-        stall: Stall,
-        states: Mapping[int, State],
+        stall: OverdueWait,
+        states: Mapping[int, WorkerState],
         left: Set[int],
         addresses: Mapping[int, str],
         trouble: str = "",
@@ -233,10 +235,10 @@ class ServedWatch(Watch[Stall, State]):
         if not trouble and not any(self._is_too_long(wait) for wait in present_waits()):
             return None  # what was waited for has come meanwhile
         seen = set() if trouble else self._seen(stall, states)
-        return outcome_of(Findings(stall, states, left, addresses, trouble, seen), self._limits)
+        return outcome_of(WaitFindings(stall, states, left, addresses, trouble, seen), self._limits)
 
-    def _alone(self, stall: Stall, trouble: str) -> StallOutcome | None:
-        """What can be said once server 0 is silent for good: it may be busy for a moment, or about to come back."""
+    def _alone(self, stall: OverdueWait, trouble: str) -> StallOutcome | None:
+        """The outcome once server 0 is silent for good; None while it may be busy, or about to come back."""
         is_back_soon = time.monotonic() - self._board_since < self._limits.return_s
         if self._board_misses < NUM_MISSES or is_back_soon:
             return None
@@ -245,7 +247,7 @@ class ServedWatch(Watch[Stall, State]):
     def _is_too_long(self, wait: LongWait) -> bool:
         return self._ran.since(wait.sign_at) >= self._limits.timeout_s and not wait.awaited.is_limited
 
-    def _seen(self, stall: Stall, states: Mapping[int, State]) -> set[int]:
+    def _seen(self, stall: OverdueWait, states: Mapping[int, WorkerState]) -> set[int]:
         """The silent workers that answered the call before this one: a durable job may be starting them again."""
         if time.monotonic() - self._quiet_before >= self._limits.return_s:
             return set()

@@ -1,8 +1,8 @@
-"""When which step was made: turns an age in seconds into one in steps, by which rows grow old.
+"""When each step was made: turns an age in seconds into one in steps, by which rows grow old.
 
-A row notes the step of its last push, not the time: that would be eight bytes more for each. Servers note now and then
-which step it is, less often the longer a job runs, so an age is right to about a two-thousandth of the time since the
-job began; what is in doubt is kept.
+A row notes the step of its last push, not the time, which would take eight bytes more. Servers note now and then which
+step it is, less often the longer a job runs, so an age is right to about a two-thousandth of the time since the job
+began; what is in doubt is kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Ages:
             self._times, self._steps = self._times[::2], self._steps[::2]
 
     def unseen_steps(self, seconds: float, step: int) -> int:
-        """How many steps a row may not have been pushed for, if that may be `seconds`; 0: nothing is as old.
+        """How many steps were made in the last `seconds`; 0: the job is not that old.
 
         `step` is the present one.
         """

@@ -8,11 +8,11 @@ from typing import Any
 class Clock:
     """Tells the time of a push. A worker counts its own steps, from 0 in every life; here they go on. The caller locks.
 
-    In sync mode all workers have one count, which is the servers' own: it needs no help.
+    In sync mode all workers share one count, which is the servers' own, and nothing is added to it.
     """
 
     def __init__(self, num_workers: int, *, is_common: bool) -> None:
-        """`is_common`: the workers' steps are one count, the number of steps that are complete."""
+        """`is_common`: all workers count the same steps, those that are complete."""
         self._is_common = is_common
         self._begins = [0] * num_workers
         self._steps = [0] * num_workers
@@ -28,7 +28,7 @@ class Clock:
         self._begins = [now - steps for steps in self._steps]
 
     def time_of(self, worker: int, step: int) -> int:
-        """The time of a worker's push, which moves the clock on."""
+        """The time of a worker's push; moves the clock on."""
         time = step
         if not self._is_common:
             self._steps[worker] = max(self._steps[worker], step + 1)

@@ -11,47 +11,47 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, DeadlineError, MovedError, NotReadyError, UsageError
-from fleet.ps.journal.records import Kind, Part
-from fleet.ps.steps.door import Door
-from fleet.ps.steps.gate import Gate
-from fleet.ps.steps.lacking import forsaken, too_late
-from fleet.ps.steps.state import State
-from fleet.ps.wire import presence
+from fleet.ps.journal.records import Kind, RecordPart
+from fleet.ps.steps.door import PushDoor
+from fleet.ps.steps.gate import StateGate
+from fleet.ps.steps.missing_workers import forsaken, too_late
+from fleet.ps.steps.state import ServerState
+from fleet.ps.wire import callers
 
 if TYPE_CHECKING:
     from fleet.ps.durable.durability import Durability
+    from fleet.ps.held.changed_keys import ChangedKeys
     from fleet.ps.held.holdings import Holdings
-    from fleet.ps.held.noted import NotedKeys
-    from fleet.ps.held.update import PushedUpdate
+    from fleet.ps.held.requests import PushedUpdate
     from fleet.ps.proto import ps_pb2
 
 EVERYBODY = -2
-"""Whoever waits, of all workers."""
+"""In place of a worker: all that wait."""
 
 
 class Core:
-    """Everything of one server."""
+    """The state of one server, and what guards it."""
 
     def __init__(self) -> None:
-        self.gate = Gate()
-        """Open around every change, with its record; closed where nothing may change, or much does."""
-        self.door = Door()
+        self.gate = StateGate()
+        """Open around every change and its record; closed while nothing may change, or everything does."""
+        self.door = PushDoor()
         """Where new pushes wait while a cut is made."""
         self.applying = threading.Lock()
         """One step is applied at a time."""
         lock = threading.RLock()
         self.changed = threading.Condition(lock)
         """Guards the state but tables and dense parameters, which guard themselves; notified of each new version."""
-        self.state = State(time.time_ns(), lock)
+        self.state = ServerState(time.time_ns(), lock)
         self.durability: Durability | None = None
         self.is_closed = False
         self._failure: str | None = None
         self.publish: Callable[[int | None], None] | None = None
         """Tells native code, where it answers for this server, what has changed: `fleet.ps.server.plane_server`."""
         self.data_port = 0
-        """Where it does so for other machines; 0: nowhere."""
-        self.noted: NotedKeys | None = None
-        """While rows are copied to other servers: the keys of those that change."""
+        """The port at which native code answers other machines; 0: none."""
+        self.noted: ChangedKeys | None = None
+        """While rows are copied to other servers: the keys of rows that change."""
         self.is_moved = False
         """Whether other servers have taken the place of this one and its like."""
 
@@ -77,10 +77,21 @@ class Core:
             if self.publish is not None:
                 self.publish(whom)
 
-    def record(self, kind: Kind, parts: Sequence[Part]) -> None:
+    def record(self, kind: Kind, parts: Sequence[RecordPart]) -> None:
         """Put a change that is about to be made into the journal, if there is one."""
         if self.durability is not None:
             self.durability.append(kind, parts)
+
+    def load(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
+        """Load a checkpoint while nothing else happens, and have it in the journal, if there is one.
+
+        If the journal cannot keep it, `undo` is called.
+        """
+        if self.durability is not None:
+            self.durability.load(load, undo)
+            return
+        with self.gate.closed:
+            load()
 
     def note(self, updates: Sequence[PushedUpdate]) -> None:
         """Note the keys of pushes that were applied, if somebody wants to know."""
@@ -136,7 +147,7 @@ class Core:
             return reached is not None
 
         with self.changed:
-            if not presence.wait_for(self.changed, is_over, timeout_ms / 1000):
+            if not callers.wait_for(self.changed, is_over, timeout_ms / 1000):
                 raise DeadlineError(too_late(holdings, self.state.rounds, timeout_ms))
         return found[-1]
 
@@ -149,7 +160,7 @@ class Core:
         wants_dense: bool,
         num_dropped: int | None = None,
     ) -> int | None:
-        """One look of `wait_for`, under `changed`: the version, or None where it is still to be waited for."""
+        """One look of `wait_for`, under `changed`: the version, or None while it has not been reached."""
         rounds = self.state.rounds
         if self.is_closed:
             raise CommunicationError("the server is stopping")

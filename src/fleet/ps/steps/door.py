@@ -5,41 +5,41 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from fleet.ps.wire import presence
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire import callers
+from fleet.ps.wire.taken_pushes import TakenPushes
 
 WAIT_S = 5.0
 """How long a call waits there, before whoever made it is asked to come again."""
 
 
-class Door:
-    """Open but for moments. It is shut while the gate is closed, and asked inside the gate."""
+class PushDoor:
+    """Usually open. It is shut while the gate is closed, and asked inside the gate."""
 
     def __init__(self) -> None:
         self.is_shut = False
         self._changed = threading.Condition()
         self._allowed: Sequence[TakenPushes] = ()
         self.entered: Callable[[], None] = lambda: None
-        """Called when a push that was let in though the door is shut has been taken."""
+        """Called when a push was taken that may come in although the door is shut."""
         self.entered_too: Callable[[], None] = lambda: None
-        """The same, for moves to other servers."""
+        """Called as `entered` is: for a move to other servers."""
         self.is_moving = False
-        """Whether it is shut for such a move."""
+        """Whether it is shut for a move to other servers."""
 
     def admits(self, worker: int, incarnation: int, sequence: int) -> bool:
-        """Whether a push may come in all the same: it was taken before, or by another server."""
+        """Whether a push may come in now, also if the door is shut: it was taken before, or by another server."""
         with self._changed:
             return self._admits(worker, incarnation, sequence)
 
     def wait(self, worker: int, incarnation: int, sequence: int) -> bool:
         """Wait until a push may come in, for a while; whether it may."""
         with self._changed:
-            return presence.wait_for(self._changed, lambda: self._admits(worker, incarnation, sequence), WAIT_S)
+            return callers.wait_for(self._changed, lambda: self._admits(worker, incarnation, sequence), WAIT_S)
 
     def wait_open(self) -> bool:
         """Wait until everything may come in, for a while; whether it may."""
         with self._changed:
-            return presence.wait_for(self._changed, lambda: not self.is_shut, WAIT_S)
+            return callers.wait_for(self._changed, lambda: not self.is_shut, WAIT_S)
 
     def shut(self, allowed: Sequence[TakenPushes]) -> None:
         """Let in only these pushes of each worker from now on."""

@@ -1,4 +1,4 @@
-"""A gate around a server's state: many change a part of it at once, or one has all of it to itself."""
+"""A gate around a server's state: many threads change parts of it at once, or one has all of it to itself."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from fleet.errors import CommunicationError
 
 
-class Gate:
-    """Whoever changes something is `open` while it does; inside `closed` nobody is, and nothing changes.
+class StateGate:
+    """Changes are made inside `open`, by many threads at once; inside `closed` there are none.
 
-    A thread that is inside must not come in again.
+    A thread that is inside must not enter again.
     """
 
     def __init__(self) -> None:
@@ -21,11 +21,11 @@ class Gate:
         self._num_closing = 0
         self._is_closed = False
         self.patience_s: float | None = None
-        """While the gate stays closed for long: how long one waits there before it is told to come again."""
+        """While the gate stays closed for long: how long a call waits before it is told to come again."""
         self.refusal: Callable[[], None] | None = None
-        """Called by whoever comes in; raises if nobody may any more."""
+        """Called on the way in; raises if nobody may enter any more."""
         self.closed = _Closed(self)
-        """`with gate.closed:` waits until everybody is out, and lets nobody in."""
+        """`with gate.closed:` waits until all have left, and lets nobody in."""
 
     @property
     def is_closing(self) -> bool:
@@ -34,7 +34,7 @@ class Gate:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Be one of many; waits while somebody has closed the gate, or is about to."""
+        """Enter beside others; waits while somebody has closed the gate, or is about to."""
         with self._change:
             while self._num_closing:
                 if not self._change.wait(self.patience_s) and self.patience_s is not None:
@@ -76,7 +76,7 @@ def _held_up() -> CommunicationError:
 class _Closed:
     """The gate while it is closed."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: StateGate) -> None:
         self._gate = gate
 
     def __enter__(self) -> None:

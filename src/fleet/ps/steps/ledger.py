@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.errors import CommunicationError, NotReadyError
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire.taken_pushes import TakenPushes
 
 # How many pushes of one worker may be taken ahead of one that is still missing.
 WINDOW = 1000
-# How many lives of one worker are remembered, so that what they said comes too late.
+# How many former lives of one worker are remembered, so that their calls are refused.
 NUM_FORMER = 64
 
 
@@ -24,13 +24,13 @@ class _Worker:
 
     incarnation: int = 0
     life: int = 0
-    """What it drew when it started."""
+    """The number that it drew when it started."""
     former: list[int] = field(default_factory=list)
-    """What its lives before had drawn, the newest last."""
+    """The numbers that its former lives had drawn, the newest last."""
     steps: int = 0
     """How many of its steps were taken, in all its lives."""
     position: bytes = b""
-    """What came with the last of them."""
+    """The position that came with the last of them."""
     upto: int = 0
     """Every sequence number up to this one was taken."""
     later: set[int] = field(default_factory=set)
@@ -55,7 +55,7 @@ class Ledger:
     def incarnation_of(self, worker: int, life: int) -> int:
         """The incarnation of a life: the present one, or, for a life that is new, the next.
 
-        CommunicationError if it is one that is over: its declaration was under way for longer than it lived.
+        CommunicationError if that life is over: its declaration came after its end.
         """
         entry = self._workers[worker]
         if life in entry.former:
@@ -63,7 +63,7 @@ class Ledger:
         return entry.incarnation if entry.life == life and entry.incarnation else entry.incarnation + 1
 
     def is_new(self, worker: int, incarnation: int) -> bool:
-        """Whether a worker begins a new life; CommunicationError if it is one that is over."""
+        """Whether a worker begins a new life; CommunicationError if this life is over."""
         entry = self._workers[worker]
         if incarnation < entry.incarnation:
             self._refuse_others(worker, entry, incarnation)
@@ -81,7 +81,7 @@ class Ledger:
             return True
 
     def incarnation(self, worker: int) -> int:
-        """The worker's present life; asks for no lock."""
+        """The worker's present life; takes no lock."""
         return self._workers[worker].incarnation
 
     def taken(self, worker: int) -> TakenPushes:
@@ -113,7 +113,7 @@ class Ledger:
             entry.later.remove(entry.upto)
 
     def to_json(self, pending: Mapping[int, int]) -> list[dict[str, Any]]:
-        """For a snapshot; without the pushes, by worker, that were taken and have changed nothing yet."""
+        """For a snapshot; leaves out `pending`, the push of each worker that was taken but has changed nothing yet."""
         found = []
         for worker, entry in enumerate(self._workers):
             left_out = pending.get(worker, 0)

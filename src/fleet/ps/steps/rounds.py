@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence, Set
 from typing import Any
 
 from fleet.errors import CommunicationError, UsageError
-from fleet.ps.held.update import PushedUpdate
+from fleet.ps.held.requests import PushedUpdate
 
 
 class Rounds:
@@ -21,26 +21,26 @@ class Rounds:
         self._num_workers = num_workers
         self._present = set(range(num_workers))
         self.absent: set[int] = set()
-        """Workers that server 0 has gone on without: they are present, and not waited for until they come back."""
+        """Workers that server 0 has gone on without: they are present, but not waited for until they come back."""
         self.participants: list[int] = []
         """Whose pushes the last step had."""
         self.passed: list[int] = []
-        """Whose of those were passes: workers without a batch, for the end of the epoch has not come for all."""
+        """Which of them passed: they have no batch left, while others have."""
         self.num_ended = 0
         """How many steps had passes only."""
         self._expected: frozenset[int] | None = None
-        """Whose pushes the present step has, where server 0 has said so; None: those of all who are not absent."""
+        """Whose pushes the present step has, if server 0 has said so; None: those of all that are not absent."""
         self.gone: set[int] = set()
-        """Workers that have ended without taking leave: their steps will not come, and are not to be done without."""
+        """Workers that have ended without taking leave: their steps will not come, and none is done without them."""
         self._updates: dict[int, PushedUpdate] = {}
         self.squared_norm: float | None = None
         """The squared norm of this server's part of the mean, where a job limits it; None: not all have pushed."""
         self.sum = -1, 0.0
-        """A step, and that of its mean on all servers: the last that is known."""
+        """A step, and the squared norm of its mean on all servers: the last that is known."""
         self.began = 0.0
         """When the first push of the present step came, on the clock of `time.perf_counter`."""
         self.version = version
-        """Number of steps that are complete; the step that is collected now."""
+        """The number of complete steps, which is the step that is collected now."""
         self.num_dropped = 0
         """How often a step was dropped."""
 
@@ -56,7 +56,7 @@ class Rounds:
                 f"worker {update.worker} pushed step {update.step} twice; give each process an index (trainer_id) of "
                 "its own"
             )
-        other = next((one for one in self._updates.values() if one.groups), update)  # they agree among themselves
+        other = next((one for one in self._updates.values() if one.groups), update)  # all that are here agree
         if update.groups and other.groups != update.groups:
             raise UsageError(
                 f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
@@ -81,7 +81,7 @@ class Rounds:
     def leave(self, worker: int, *, is_unfinished: bool = False) -> None:
         """Let a worker go that has finished: steps go on without it, and what it has pushed counts.
 
-        One that is unfinished has ended all the same, and steps do not go on.
+        One that is unfinished has ended too, but steps do not go on without it.
         """
         if is_unfinished:
             self.gone.add(worker)
@@ -99,7 +99,7 @@ class Rounds:
         return sorted(awaited - self._updates.keys())
 
     def away_of(self, workers: Set[int]) -> set[int]:
-        """The workers, of these, that have left or ended otherwise."""
+        """The workers among these that have left or ended otherwise."""
         left = workers - self._present if len(self._present) < self._num_workers else set()
         return {*left, *(workers & self.gone)}
 
@@ -130,7 +130,7 @@ class Rounds:
         self.num_dropped += 1
 
     def note(self, updates: Sequence[PushedUpdate]) -> None:
-        """Note whose pushes a step has that is applied now."""
+        """Note whose pushes the step has that is applied now."""
         self.participants = [update.worker for update in updates]
         self.passed = [update.worker for update in updates if update.is_pass]
         self.num_ended += len(self.passed) == len(updates)

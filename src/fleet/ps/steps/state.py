@@ -23,22 +23,22 @@ from fleet.ps.steps.ledger import Ledger
 from fleet.ps.steps.rounds import Rounds
 
 if TYPE_CHECKING:
-    from fleet.ps.held.listing import Listing
-    from fleet.ps.held.update import AssignedRows, PushedUpdate
+    from fleet.ps.held.deleted_keys import DeletedKeyFiles
+    from fleet.ps.held.requests import AssignedRows, PushedUpdate
     from fleet.ps.proto import ps_pb2
 
 # How many loads are remembered.
 NUM_LOADS = 16
 
 
-class State:
-    """Everything of one server."""
+class ServerState:
+    """All that one server must not lose."""
 
     def __init__(self, instance: int, lock: threading.RLock) -> None:
         self.instance = instance
         """This server's name for itself, also after it was started again, if it has a journal."""
         self.run = 0
-        """Drawn by server 0 when the job began, and told to all others; 0: nobody has said it."""
+        """A number that server 0 drew when the job began, and all others were told; 0: not yet known."""
         self.holdings: Holdings | None = None
         self.ledger = Ledger(0)
         self.rounds = Rounds(0)
@@ -48,7 +48,7 @@ class State:
         self.pieces = PieceQueues()
         self.stats = Stats()
         self.absent_after_ms = 0
-        """How long a step waits for a worker before it is done without; 0: until the wait itself ends."""
+        """How long a step waits for a worker before it is done without it; 0: as long as calls wait."""
         self.loads: dict[int, tuple[int, int]] = {}
         """The last loads by their names, with rows and version: one that comes again must not undo what followed it."""
         self._time_lock = threading.Lock()
@@ -81,7 +81,7 @@ class State:
         return skipped
 
     def assign(self, rows: AssignedRows, skip: Skip = none) -> int:
-        """Write rows by value, as old as the last push; how many others went, to stay below the table's ceiling."""
+        """Write rows by value, as old as the last push; how many others the table's ceiling deleted for them."""
         with self._time_lock:
             now = self.clock.now
         return self.held.assign(rows, now, skip)
@@ -107,20 +107,20 @@ class State:
             self.rounds.leave(worker, is_unfinished=is_unfinished)
 
     def put_in_steps(self, asked: ps_pb2.ShrinkRequest.Header) -> None:
-        """Have a request that says seconds say steps: a journal is read again at another time."""
+        """Turn the seconds of a request into steps: a journal may be read at another time."""
         if asked.unseen_s > 0:
             with self._time_lock:
                 asked.unseen_steps = self.ages.unseen_steps(asked.unseen_s, self.clock.now)
             asked.unseen_s = 0.0
 
     def shrink(
-        self, asked: ps_pb2.ShrinkRequest.Header, skip: Skip = none, listing: Listing | None = None
+        self, asked: ps_pb2.ShrinkRequest.Header, skip: Skip = none, listing: DeletedKeyFiles | None = None
     ) -> tuple[int, int]:
-        """Delete rows; how many, and how many stay. `listing`: where to write which."""
+        """Delete rows; how many, and how many stay. `listing`: where to write their keys."""
         return self.held.shrink(asked, self.clock.now, skip, listing)
 
     def loaded(self, version: int, name: int = 0, rows: int = 0) -> None:
-        """A checkpoint has replaced what the server holds; what was collected of a step is not for it."""
+        """A checkpoint has replaced what the server holds; what was collected of a step does not fit it."""
         if name:
             self.loads[name] = rows, version
             self.loads = dict(list(self.loads.items())[-NUM_LOADS:])

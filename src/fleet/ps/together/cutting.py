@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from fleet.errors import CheckpointError, FleetError, MovedError
 from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import Call
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire.calls import ServerCall
+from fleet.ps.wire.taken_pushes import TakenPushes
 from fleet.ps.worker.calling.client import GRACE_S, Client
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PUSHES_S = 25.0
 # How long the copy of a server may take.
 COPY_S = 600.0
-# How long another save is waited for that writes no file.
+# How long to wait for another save that writes no file.
 IDLE_S = 60.0
 NUM_ATTEMPTS = 5
 _WAIT_S = 1.0
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class CutLostError(CheckpointError):
-    """A server does not know of a cut, or not any more; another one may succeed."""
+    """A server has lost a cut, or never knew it; another attempt may succeed."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def cut(client: Client, *, want_dense: bool = False) -> Cut:
 
 
 class _Cutting:
-    """One attempt."""
+    """One attempt at a cut."""
 
     def __init__(self, client: Client, want_dense: bool) -> None:
         self._client = client
@@ -84,10 +84,10 @@ class _Cutting:
             raise
 
     def _hold_all(self) -> list[list[TakenPushes]]:
-        """What each server has taken of each worker: more will not come in.
+        """Shut the doors of all servers; what each of them has taken of each worker.
 
-        Server 0 comes first, so that of two who cut at once one has all servers. What keeps another server busy is
-        waited for with no door shut.
+        Server 0 comes first, so that one of two that cut at once gets all servers. While another save keeps a server
+        busy, no door is shut.
         """
         others = range(1, self._client.num_servers)
         num_files, since = -1, time.monotonic()
@@ -109,7 +109,7 @@ class _Cutting:
                 if wait.is_due:
                     wait.tell(Awaited(text, is_limited=True))
                 time.sleep(_PAUSE_S)
-                self._name += 1  # the former was dropped
+                self._name += 1  # the former cut was dropped
 
     def _take(self, wanted: Sequence[TakenPushes]) -> Cut:
         """Have all servers copy when they have what the cut holds."""
@@ -138,10 +138,10 @@ class _Cutting:
         return Cut(self._name, dense)
 
     def _drop(self) -> None:
-        """Let the servers go on at once; those that cannot be told do so by themselves."""
+        """Let the servers go on at once; those that cannot be reached do so by themselves."""
         header = self._header(Phase.DROP)
         calls = [
-            Call(transport, "Cut", header(server), (), _DROP_S, 0.0)
+            ServerCall(transport, "Cut", header(server), (), _DROP_S, 0.0)
             for server, transport in enumerate(self._client.transports)
         ]
         for call in calls:

@@ -15,8 +15,8 @@ from fleet.errors import CommunicationError, DeadlineError, FleetError, NotReady
 from fleet.jobfiles.layouts import Layouts, own_layouts
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import Call
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire.calls import ServerCall
+from fleet.ps.wire.taken_pushes import TakenPushes
 from fleet.ps.worker.calling.client import GRACE_S, Client
 from fleet.ps.worker.parts.contract import StepPart
 
@@ -29,7 +29,7 @@ NUM_ATTEMPTS = 3
 PUSHES_S = 25.0
 """How long pushes that some servers have may take to reach the others; servers wait a little longer."""
 BUSY_S = 600.0
-"""How long a save that is being written is waited for."""
+"""How long to wait for a save that is being written."""
 _WAIT_S = 1.0
 _LOOK_S = 0.05
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class GivenUpError(CommunicationError):
-    """A move was given up; the servers are those from before, and another may succeed."""
+    """A move was given up; the servers are those from before, and another attempt may succeed."""
 
 
 def check_reshard(client: Client, num_servers: int) -> Layouts:
@@ -74,14 +74,14 @@ def reshard(client: Client, num_servers: int) -> None:
 
 
 def give_up_former(worker: int) -> None:
-    """Give up what a former life of worker 0 has begun: servers that hold up pushes for it would go on doing so."""
+    """Give up a move that a former life of worker 0 has begun: servers would go on holding up pushes for it."""
     layouts = own_layouts()
     if worker == 0 and layouts is not None and (undecided := layouts.undecided) is not None:
         layouts.decide(undecided, abandoned="worker 0 was started again meanwhile")
 
 
 class Background(threading.Thread):
-    """A change of the number of servers beside training."""
+    """Changes the number of servers beside training."""
 
     def __init__(self, client: Client, num_servers: int) -> None:
         super().__init__(name="fleet-reshard", daemon=True)
@@ -95,13 +95,13 @@ class Background(threading.Thread):
         except FleetError as error:
             self.failure = error
             _log.warning("%s", error)
-        except Exception as error:  # of whatever kind: who asked for it must learn of it
+        except Exception as error:  # of any kind: whoever asked for it must learn of it
             self.failure = CommunicationError(f"the number of servers could not be changed: {error!r}")
             _log.warning("%s", self.failure)
 
 
 class _Attempt:
-    """One layout that is wanted, until it is decided."""
+    """One wanted layout, until it is decided whether it holds."""
 
     def __init__(self, client: Client, layouts: Layouts, num_servers: int) -> None:
         self._client = client
@@ -164,7 +164,7 @@ class _Attempt:
     def _wait_for_servers(self) -> None:
         """Return when the new servers are there."""
         calls = [
-            Call(
+            ServerCall(
                 transport,
                 "Stats",
                 ps_pb2.StatsRequest.Header(),
@@ -177,7 +177,7 @@ class _Attempt:
             for transport in self._new
         ]
         for call in calls:
-            with suppress(NotReadyError):  # it has no job
+            with suppress(NotReadyError):  # it has no job yet
                 call.result()
 
     def _is_decided(self) -> bool:
@@ -191,9 +191,9 @@ class _Attempt:
             time.sleep(_LOOK_S)
 
     def _hold(self) -> None:
-        """Have all servers keep new pushes out; what the layouts agree on is what any of them has taken."""
+        """Have all servers keep new pushes out; the new layout gets all that any of them has taken."""
         replies = []
-        for transport in self._place.transports:  # server 0 first, as a cut
+        for transport in self._place.transports:  # server 0 first, as for a cut
             while (reply := self._ask(Phase.HOLD, [transport])[0]).busy:
                 time.sleep(_LOOK_S)
             replies.append(reply)
@@ -203,7 +203,7 @@ class _Attempt:
         self._wanted = [reduce(TakenPushes.joined, found) for found in zip(*held, strict=True)]
 
     def _until_done(self, phase: Phase, transports: Sequence[Transport], **more: Any) -> int:
-        """Ask until a phase is over on all; how many rows they have written. The old servers hear from us meanwhile."""
+        """Ask until a phase is over on all; how many rows they wrote. The old servers hear from us meanwhile."""
         since, rows, pending = time.monotonic(), 0, list(transports)
         while pending:
             replies = self._ask(phase, pending, wait_s=_WAIT_S, all_of=transports, **more)
@@ -242,7 +242,7 @@ class _Attempt:
                 **more,
             )
             limit_s = wait_s + GRACE_S
-            calls.append(Call(transport, "Reshard", header, (), limit_s, rpc_timeout_s(), None, self._is_decided))
+            calls.append(ServerCall(transport, "Reshard", header, (), limit_s, rpc_timeout_s(), None, self._is_decided))
         replies: list[Any] = [call.result()[0] for call in calls]
         for reply in replies:
             if reply.lost:
@@ -255,13 +255,13 @@ class _Attempt:
             raise GivenUpError(decided.abandoned)
 
     def _end(self) -> None:
-        """Let the old servers know that it is decided; those that cannot be told look for themselves."""
+        """Let the old servers know that it is decided; those that cannot be reached look for themselves."""
         calls = []
         for index, transport in enumerate(self._place.transports):
             header = ps_pb2.ReshardRequest.Header(
                 caller=self._client.caller_at(self._place, index), layout=self._number, phase=Phase.END
             )
-            calls.append(Call(transport, "Reshard", header, (), GRACE_S, 0.0))
+            calls.append(ServerCall(transport, "Reshard", header, (), GRACE_S, 0.0))
         for call in calls:
             with suppress(FleetError):
                 call.result()

@@ -1,5 +1,5 @@
 """How workers and servers talk: messages, transports, calls that are sent again, errors that keep their class.
 
-A `transport.Transport` reaches one server; gRPC, the data plane and a server in this process are three of them. Ask
-for a transport, for `calls.Call`, which survives a lost connection, and for `messages`, bytes without a copy.
+The contract is `transport`: a `transport.Transport` reaches one server, by gRPC, by the data plane or in this
+process. Ask also for `calls.ServerCall`, which survives a lost connection, and for `messages`, bytes without a copy.
 """

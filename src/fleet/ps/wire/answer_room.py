@@ -1,4 +1,4 @@
-"""How much room answers get in the memory that a call is made in: as much as recent ones needed."""
+"""How much room a call sets aside in its memory for the answer: as much as recent answers needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AnswerRoom:
         return self._recent_bytes + SPARE_BYTES
 
     def note(self, tensors: Tensors) -> None:
-        """Note how large an answer was: the next one gets room for a like one."""
+        """Note how large an answer was: the next call asks for as much."""
         size = sum(len(one) if isinstance(one, bytes) else one.nbytes for one in tensors)
         size += _BYTES_A_TENSOR * len(tensors)
         self._recent_bytes = max(size + size // 8, self._recent_bytes - self._recent_bytes // 64)

@@ -1,7 +1,7 @@
-"""How much memory what others send may take: too much is refused before anything is made, or a message is read.
+"""How much memory a server gives to what others send: what is too large is refused before it is made or read.
 
-FLEET_MEMORY_BUDGET is one server's; a quarter of it is for messages under way. Whoever finds no room is told to come
-again, which workers do; one message at least always finds it.
+FLEET_MEMORY_BUDGET is for one server; a quarter of it is for messages under way. A caller that finds no room is told to
+come again, and workers do; one message at least always finds room.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fleet.errors import CommunicationError, UsageError
 from fleet.ps.job.spec import JobSpec
 
 SMALL_BYTES = 1 << 20
-"""Messages up to this size are not counted: those that a server can have at once are no danger."""
+"""Messages up to this size are not counted: as many as a server can have at once do no harm."""
 _PART_OF_MACHINE = 0.8
 _PART_FOR_MESSAGES = 0.25
 _EMPTY_TABLE_BYTES = 24 << 10
@@ -29,7 +29,7 @@ class OverBudgetError(CommunicationError):
 
 
 def memory_bytes(root: Path = Path("/")) -> int:
-    """What this machine, or the container, has in all."""
+    """The memory of this machine, or of the container if that is less."""
     lines = (root / "proc/meminfo").read_text().splitlines()
     found = [int(line.split()[1]) << 10 for line in lines if line.startswith("MemTotal:")]
     with suppress(OSError, ValueError):  # no container, or one without a limit, which is the word "max"
@@ -45,7 +45,7 @@ def budget_bytes() -> int:
 def needed_bytes(job: JobSpec, server: int) -> int:
     """What a job takes on a server before it has any row: dense parameters with their state, kept tensors, tables.
 
-    Of a table with rows on a disk, all the memory that it may take.
+    A table with rows on a disk counts with all the memory that it may take.
     """
     total = sum(spec.memory or _EMPTY_TABLE_BYTES for spec in job.tables)
     for index, group in enumerate(job.dense.groups):
@@ -61,7 +61,7 @@ def refuse_too_large(job: JobSpec, server: int) -> None:
     try:
         needed, budget = needed_bytes(job, server), budget_bytes()
     except ValueError:
-        return  # a rule that does not exist: whoever makes it says so
+        return  # an unknown rule: whoever makes it reports it
     if needed > budget:
         raise UsageError(
             f"server {server} cannot hold what the job declares: it takes {in_words(needed)}, of {in_words(budget)} "
@@ -70,7 +70,7 @@ def refuse_too_large(job: JobSpec, server: int) -> None:
 
 
 def in_words(num_bytes: int) -> str:
-    """`8 GiB`, `100 MiB`: for errors."""
+    """A size for errors: `8 GiB`, `100 MiB`."""
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20)):
         if num_bytes >= size:
             return f"{num_bytes / size:,.3g} {unit}" if num_bytes < 1000 * size else f"{num_bytes // size:,} {unit}"
@@ -88,12 +88,12 @@ class MessageBudget:
         self._calls = threading.local()
 
     @contextmanager
-    def account(self) -> Iterator[Account]:
-        """That of the call that this thread answers, which lets go of everything at the end."""
+    def account(self) -> Iterator[MemoryAccount]:
+        """The account of the call that this thread answers; at the end it lets go of everything."""
         if (known := getattr(self._calls, "account", None)) is not None:
             yield known
             return
-        self._calls.account = made = Account(self)
+        self._calls.account = made = MemoryAccount(self)
         try:
             yield made
         finally:
@@ -113,7 +113,7 @@ class MessageBudget:
             self.held_bytes += more
 
 
-class Account:
+class MemoryAccount:
     """What one call holds of a budget. Used by one thread."""
 
     def __init__(self, budget: MessageBudget) -> None:
@@ -121,12 +121,12 @@ class Account:
         self.held_bytes = 0
 
     def take(self, num_bytes: int) -> None:
-        """Hold so much in all; OverBudgetError if there is no room. Small messages are not counted."""
+        """Hold this much in all; OverBudgetError if there is no room. Small messages are not counted."""
         if num_bytes > max(self.held_bytes, SMALL_BYTES):
             self.hold(num_bytes - self.held_bytes)
 
     def hold(self, num_bytes: int) -> None:
-        """Hold so much more; OverBudgetError if there is no room."""
+        """Hold this much more; OverBudgetError if there is no room."""
         self._budget.move(self.held_bytes, num_bytes)
         self.held_bytes += num_bytes
 

@@ -1,8 +1,8 @@
 """Calls of a worker to its servers that survive a lost connection: sent again, with growing pauses, until a deadline.
 
 That is safe because nothing a worker sends is harmed by repetition: a pull changes nothing, and a push carries its
-sequence number (proto/ps.proto). However often it is sent, a call is not waited for longer than its time limit; and a
-wait that grows long is told.
+sequence number (proto/ps.proto). However often it is sent, nobody waits for a call longer than its time limit; and
+a long wait is reported.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Voice:
     awaited: Callable[[], Awaited]
 
 
-class Call:
+class ServerCall:
     """One call to one server, under way since it was made."""
 
     def __init__(
@@ -52,9 +52,10 @@ class Call:
         voice: Voice | None = None,
         moved: Callable[[], bool] | None = None,
     ) -> None:
-        """`timeout_s` is for the answer, `patience_s` for reaching the server at all; without a voice it is silent.
+        """`timeout_s` is for the answer, `patience_s` for reaching the server at all.
 
-        `moved` says whether other servers have taken the place of one that cannot be reached.
+        Without a `voice` a long wait is not reported. `moved` says whether other servers have taken the place of one
+        that cannot be reached.
         """
         self._transport = transport
         self._method, self._header, self._tensors = method, header, tensors
@@ -110,7 +111,7 @@ class Call:
                 self._send_again(wait, refused)
 
     def _attempt(self, timeout_s: float) -> Answer:
-        """Send it, and keep the span of what comes of it where a trace is recorded."""
+        """Send the call and, where a trace is recorded, begin its span."""
         transport = self._transport
         if not tracer.is_armed or not is_marked(self._header):
             return transport.call(self._method, self._header, self._tensors, timeout_s)
@@ -133,20 +134,20 @@ class Call:
                 if not self._num_lost:
                     raise
                 raise DeadlineError(f"{error}; {self._losses(wait.waited_s)}") from None
-            except TimeoutError:  # of the future, unless the answer came this very moment
+            except TimeoutError:  # raised by the future, unless the answer came this very moment
                 if not self._answer.done():
                     wait.tell(self._voice.awaited() if not self._held_s else self._being_saved())
         return self._answer.result()
 
     def _come_again(self, wait: LongWait) -> None:
-        """The server is there, but asks for patience: what it has made us wait does not count."""
+        """Send it again to a server that asked for patience: the time it made us wait does not count."""
         self._held_s = wait.waited_s
         if self._voice is not None and wait.is_due:
             wait.tell(self._being_saved())
         self._answer = self._attempt(self._timeout_s)
 
     def _send_again(self, wait: LongWait, refused: CommunicationError) -> None:
-        """Make another attempt, with what is left of the time, after one that came to nothing."""
+        """Make another attempt, with the time that is left, after one that failed."""
         self._num_lost += 1
         waited_s = wait.waited_s - self._held_s
         if waited_s > self._timeout_s:
@@ -170,6 +171,6 @@ class Call:
         return f"the connection was lost {times} in {waited_s:.0f} s"
 
 
-def results(calls: Sequence[Call]) -> list[tuple[Message, Tensors]]:
+def results(calls: Sequence[ServerCall]) -> list[tuple[Message, Tensors]]:
     """Every answer, in order."""
     return [call.result() for call in calls]

@@ -31,7 +31,7 @@ def with_faults(transports: Sequence[Transport]) -> Sequence[Transport]:
 
 
 def of_writes() -> Callable[[int], int | None] | None:
-    """What a journal asks before each write; None where nothing shall happen to any."""
+    """What a journal asks before each write; None where every write shall succeed."""
     chaos = _own_chaos()
     if chaos is None or not chaos.disk_faults:
         return None
@@ -39,7 +39,7 @@ def of_writes() -> Callable[[int], int | None] | None:
 
 
 def generator(what: str) -> random.Random:
-    """A generator for one kind of choice in one life of this process."""
+    """A random generator for one kind of choice in one life of this process."""
     return random.Random(f"{env.FLEET_CHAOS_SEED.get() or '0'}, life {env.FLEET_LIFE.get() or 0}, {what}")
 
 
@@ -59,7 +59,7 @@ class DiskFaults:
         self._num_done = {one: sum(event["clause"] == str(one) for event in done) for one in self._torn}
 
     def __call__(self, size: int) -> int | None:
-        """How much to write of `size` bytes before the end; None: all of them. OSError while the disk is full."""
+        """How many of `size` bytes to write before the process ends; None: all. OSError while the disk is full."""
         self._check()
         return self._torn_at(size)
 
@@ -79,7 +79,7 @@ class DiskFaults:
             for one in self._torn:
                 if one.when.num_due(now_s) > self._num_done[one]:
                     written = self._rng.randrange(size) if size else 0
-                    # Those that were due while nobody wrote are one.
+                    # Faults that were due while nobody wrote count as one.
                     for _ in range(one.when.num_due(now_s) - self._num_done[one]):
                         note("torn-write", clause=str(one), written=written, size=size)
                     self._num_done[one] = one.when.num_due(now_s)

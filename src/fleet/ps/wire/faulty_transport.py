@@ -34,9 +34,9 @@ class Fate:
 
     delay_s: float = 0.0
     is_lost: bool = False
-    """Before it is sent."""
+    """Whether it is lost before it is sent."""
     is_answer_lost: bool = False
-    """After it was done."""
+    """Whether its answer is lost, after it was done."""
     repeat_after_s: float | None = None
 
 
@@ -126,7 +126,7 @@ class FaultyTransport(Transport):
         def take(done: Future[tuple[Any, Tensors]]) -> None:
             error = done.exception()
             if error is not None:
-                leave.answer.set_exception(error)  # as if the Leave itself had met it
+                leave.answer.set_exception(error)  # as if `Leave` itself had failed
                 return
             note("pushes", server=self._server, count=json.loads(done.result()[0].stats)["pushes"])
             self._pass_on(leave)
@@ -141,7 +141,7 @@ class FaultyTransport(Transport):
         sent.answer.set_exception(error)
 
     def _do_later(self, after_s: float, what: Callable[[], object], answer: Answer | None = None) -> None:
-        """`answer` gets an error if the transport is closed before."""
+        """Do something later; `answer` gets an error if the transport is closed first."""
 
         def run() -> None:
             with self._lock:

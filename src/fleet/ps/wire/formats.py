@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import UsageError
-from fleet.ps.wire import presence
+from fleet.ps.wire import callers
 from fleet.strategy.wire import FORMATS
 
 if TYPE_CHECKING:
-    from fleet.ps.job.spec import DenseSpec, JobSpec
+    from fleet.ps.job.dense_spec import DenseSpec
+    from fleet.ps.job.spec import JobSpec
     from fleet.ps.proto import ps_pb2
     from fleet.ps.wire.messages import Tensor, Tensors
 
@@ -45,7 +46,7 @@ def row_bytes(number: int, width: int) -> int:
 
 
 def encoded_rows(rows: Floats, number: int) -> NDArray[Any]:
-    """Rows [n, width] as they travel, to the nearest."""
+    """Rows [n, width] as they travel, rounded to the nearest value."""
     return rows if number == FLOAT32 else _native.encode_rows(rows, number)
 
 
@@ -54,7 +55,7 @@ def decoded_rows(tensor: Tensor, number: int, shape: tuple[int, int], where: str
     raw = raw_bytes(tensor)
     if raw.nbytes != shape[0] * row_bytes(check_format(number, where), shape[1]):
         raise UsageError(_misfit(where, raw, f"{shape[0]} x {shape[1]}", number))
-    presence.reserve(4 * shape[0] * shape[1])
+    callers.reserve(4 * shape[0] * shape[1])
     return _native.decode_rows(raw, number, *shape)
 
 
@@ -69,7 +70,7 @@ def decoded_vector(tensor: Tensor, number: int, size: int, where: str) -> Floats
 
 
 def decoded_dense(forms: Sequence[ps_pb2.PushRequest.Dense], tensors: Tensors, sizes: Sequence[int]) -> list[Floats]:
-    """What a server will read of some dense groups that were encoded here, one form and one size for each."""
+    """What a server will read from dense groups that were encoded here; `forms` and `sizes` have one for each."""
     rest, found = iter(tensors), []
     for form, size in zip(forms, sizes, strict=True):
         places = raw_bytes(next(rest)).view(np.int32) if form.is_sparse else None

@@ -28,9 +28,9 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # Who calls decides what may be sent twice.
+    # The caller decides what may be sent twice.
     ("grpc.enable_retries", 0),
-    # A connection of its own, so that closing one transport, or its bad luck, does not concern another.
+    # A connection of its own: that one transport is closed, or fails, does not concern another.
     ("grpc.use_local_subchannel_pool", 1),
 )
 

@@ -13,7 +13,7 @@ PING_S = 20.0
 
 
 def client_options(ping_s: float = PING_S) -> Options:
-    """A worker's: it pings while a call waits."""
+    """Options of a worker: it pings while a call waits."""
     return (
         ("grpc.keepalive_time_ms", int(ping_s * 1000)),
         ("grpc.keepalive_timeout_ms", int(PING_S * 1000)),
@@ -22,7 +22,7 @@ def client_options(ping_s: float = PING_S) -> Options:
 
 
 def server_options(ping_s: float = PING_S) -> Options:
-    """A server's: pings of its own, and leave for workers to ping four times as often as they do."""
+    """Options of a server: it pings too, and allows workers four times as many pings as they send."""
     return (
         *client_options(ping_s),
         ("grpc.http2.min_ping_interval_without_data_ms", int(ping_s * 1000) // 4),

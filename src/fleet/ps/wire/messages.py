@@ -47,7 +47,7 @@ class WireError(CommunicationError):
 
 
 def _padding(num_bytes: int) -> bytes:
-    """A field without meaning. It takes 2 bytes at least, so 1 byte is made up by a whole turn more."""
+    """A field without meaning that fills so many bytes; it takes 2 at least, so for 1 it takes ALIGNMENT more."""
     if num_bytes == 0:
         return b""
     size = num_bytes - 2 if num_bytes > 1 else num_bytes - 2 + ALIGNMENT

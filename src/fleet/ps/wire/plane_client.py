@@ -39,14 +39,14 @@ _WAITING, _REPLY, _ERROR, _LOST = range(4)
 """What became of a call: csrc/plane/client.h."""
 CONNECT_S = 2.0
 PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
-"""How long after a connection that could not be made the next one is tried; each silence doubles it."""
+"""How long to wait after a failed connection before the next attempt; a silent port doubles it."""
 _FOREVER_S = 1e9
 
 _log = logging.getLogger(__name__)
 
 
 class PlaneAnswer:
-    """The answer to one call: as much of a Future as those who call need."""
+    """The answer to one call: as much of a Future as callers need."""
 
     def __init__(self, native: _native.PlaneAnswer, transport: PlaneTransport, method: str, timeout_s: float) -> None:
         self._native = native
@@ -127,7 +127,7 @@ class PlaneTransport(Transport, TakesAhead):
         self._is_closed = False
         self._lock = threading.Lock()
         self.rooms = {method: AnswerRoom() for method in METHODS}
-        """By method: for the answers to come."""
+        """By method: the room for answers to come."""
         self._is_tcp = False
         self._claims: list[tuple[Tensor, int, int]] = []
         self._joined_bytes = 0
@@ -172,7 +172,7 @@ class PlaneTransport(Transport, TakesAhead):
         return joined
 
     def note_lost(self, joined_bytes: int) -> None:
-        """Note a call that came to nothing: it is sent again in full, so that these bytes went ahead in vain."""
+        """Note a call that failed: it is sent again in full, so these bytes went ahead in vain."""
         self._joined_bytes -= joined_bytes
 
     def _claimed(self, tensors: Tensors) -> list[tuple[int, int, int]]:
@@ -204,7 +204,7 @@ class PlaneTransport(Transport, TakesAhead):
             return self._client
 
     def _connect(self) -> _native.PlaneClient | None:
-        """On this machine by a Unix socket, else by TCP, if the server has said where; or the way that is forced."""
+        """Connect by a Unix socket on this machine, else by TCP if the server has said where; or in the forced way."""
         if self._forced == "GRPC":
             return None
         addresses = [self._where.host] if _is_address(self._where.host) else list(resolve(self._where.host))
@@ -221,7 +221,7 @@ class PlaneTransport(Transport, TakesAhead):
             try:
                 self._is_tcp = True
                 return self._connect_tcp(addresses[0])
-            except TimeoutError:  # whoever calls has waited for it, and would again
+            except TimeoutError:  # the caller has waited for it, and would again
                 self._pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 self._tell(f"port {port} is silent; is it behind a firewall?")
             except OSError:
@@ -237,7 +237,7 @@ class PlaneTransport(Transport, TakesAhead):
         return self._tls.connect(self._where.host, address, self._port, self._token, CONNECT_S)
 
     def _tell(self, why: str) -> None:
-        """Once: training goes on, and nobody would know why it is slow."""
+        """Warn once: training goes on, and nobody would know why it is slow."""
         if not self._has_told:
             self._has_told = True
             _log.warning(
@@ -245,7 +245,7 @@ class PlaneTransport(Transport, TakesAhead):
             )
 
     def _learn(self, done: Any) -> None:
-        """Where the server's data plane is, as an answer by gRPC says."""
+        """Take from an answer by gRPC where the server's data plane is."""
         if done.exception() is None:
             self._port = done.result()[0].data_port
 
@@ -255,7 +255,7 @@ def _is_address(host: str) -> bool:
 
 
 def _failed(error: FleetError) -> Answer:
-    """An answer that is an error already."""
+    """An answer that has failed already."""
     from concurrent.futures import Future
 
     answer: Answer = Future()

@@ -1,7 +1,7 @@
 """Errors on the wire: which gRPC status stands for which exception, the same table on both sides.
 
 A server marks the errors it raised itself, so that their text reaches the caller as it is; what gRPC reports in its
-own words (a broken connection, a deadline) is said anew, with the endpoint, the method and the remedy.
+own words (a broken connection, a deadline) is put into our words, with the endpoint, the method and the remedy.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _CLASSES: dict[grpc.StatusCode, type[FleetError]] = {
     Code.DATA_LOSS: CheckpointError,
     Code.OUT_OF_RANGE: MovedError,
 }
-# What passes: the server starts, restarts or has too many calls.
+# Errors that pass: the server starts, restarts or has too many calls.
 _PASSING = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)
 _NUMBERS: dict[int, grpc.StatusCode] = {code.value[0]: code for code in Code}
 # Statuses travel in headers, which have little room; a letter takes up to three times its bytes there.
@@ -57,7 +57,7 @@ _MAX_TEXT_BYTES = 2000
 
 
 def code_of(error: FleetError) -> grpc.StatusCode:
-    """The status that stands for an error of a service."""
+    """The status that stands for an error raised by a service."""
     if isinstance(error, CommunicationError) and error.retryable:
         return Code.UNAVAILABLE
     return next((code for kind, code in _CODES if isinstance(error, kind)), Code.INTERNAL)

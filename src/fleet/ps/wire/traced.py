@@ -14,7 +14,7 @@ from fleet.observe.traces.trace_files import begin
 from fleet.observe.tracing.tracer import Event, tracer
 
 if TYPE_CHECKING:
-    from fleet.ps.held.update import PushedUpdate
+    from fleet.ps.held.requests import PushedUpdate
     from fleet.ps.steps.core import Core
     from fleet.ps.wire.transport import Answer
 
@@ -57,7 +57,7 @@ class WireSpan:
 
     def sent(self, answer: Answer) -> None:
         """The call is under way."""
-        if not hasattr(answer, "came_ns"):  # of gRPC, or of a service in this process
+        if not hasattr(answer, "came_ns"):  # by gRPC, or from a service in this process
             answer.add_done_callback(self._came)
 
     def end(self, answer: Any) -> None:
@@ -72,7 +72,7 @@ class WireSpan:
 
 @contextmanager
 def request_span(method: str, header: Any) -> Iterator[None]:
-    """The span of a request that has come by gRPC; that of another is kept by native code."""
+    """Keep the span of a request that has come by gRPC; native code keeps the spans of others."""
     if not tracer.is_armed or not is_marked(header):
         yield
         return
@@ -86,7 +86,7 @@ def request_span(method: str, header: Any) -> Iterator[None]:
 
 
 def applied(core: Core, updates: Sequence[PushedUpdate], began: float) -> None:
-    """Pushes were applied since `began`, of `time.perf_counter`: keep the span, if one of them is traced."""
+    """Keep the span of pushes applied since `began`, on the clock of `time.perf_counter`, if one of them is traced."""
     if tracer.is_armed and any(update.is_traced for update in updates):
         incarnation = core.state.ledger.incarnation
         pushes = [[update.worker, incarnation(update.worker), update.sequence] for update in updates]

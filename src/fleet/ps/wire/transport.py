@@ -56,7 +56,7 @@ class TakesAhead(ABC):
     @property
     @abstractmethod
     def takes_ahead(self) -> bool:
-        """Whether that is so now, and gains something."""
+        """Whether bytes may be sent ahead now, and doing so gains something."""
 
     @abstractmethod
     def send_ahead(self, pieces: Sequence[memoryview | bytes]) -> int:
@@ -64,9 +64,9 @@ class TakesAhead(ABC):
 
     @abstractmethod
     def claim(self, tensor: Tensor, begin: int, number: int) -> None:
-        """Tell that of this very tensor of the next push the bytes from `begin` on were sent ahead.
+        """Say that bytes of this very tensor of the next push, from `begin` on, were sent ahead under this number.
 
-        Those that were changed since are sent again.
+        Bytes that have changed since are sent again.
         """
 
     @abstractmethod
@@ -75,7 +75,7 @@ class TakesAhead(ABC):
 
     @abstractmethod
     def settle_ahead(self) -> int:
-        """How many bytes of pushes since the last call of this had been sent ahead, and were not sent again."""
+        """How many bytes of the pushes since the last call of this were sent ahead, and not sent again."""
 
 
 class LocalTransport(Transport):

@@ -21,7 +21,7 @@ from fleet.ps.worker.worker import has_left
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
 
-    from fleet.ps.job.spec import RuleSpec
+    from fleet.ps.job.named_spec import RuleSpec
     from fleet.ps.worker.worker import Worker
 
 

@@ -21,11 +21,13 @@ from fleet.errors import UsageError
 from fleet.nn.holder import without_rows
 from fleet.nn.sparse import SparseModule, TableRequest
 from fleet.ps.job import rules as server_rules
+from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.difference import table_difference
-from fleet.ps.job.distinct import distinct
 from fleet.ps.job.from_torch import check_fresh, rule_of
+from fleet.ps.job.named_spec import RuleSpec
 from fleet.ps.job.placement import place
-from fleet.ps.job.spec import DenseSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.job.server_parameters import distinct_parameters
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.worker.optimizer import ServerOptimizer, Share
 from fleet.ps.worker.sending.encoding import refuse_dense_wire, with_wire
 from fleet.ps.worker.sending.kept import KeptTensors, keep
@@ -35,8 +37,8 @@ from fleet.strategy.mode import Mode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fleet.ps.job.distinct import Named
     from fleet.ps.job.placement import Dispatch, Dispatcher
+    from fleet.ps.job.server_parameters import Named
     from fleet.ps.worker.asking.given_rows import GivenRows
     from fleet.roles import Identity
 
@@ -120,7 +122,7 @@ def declare(model: nn.Module | None, optimizers: Sequence[ServerOptimizer]) -> D
             if module.first_rows is not None:
                 _add_first_rows(found, found.modules[-1][1][0], module.first_rows)
     dense = [one for one in trained if id(one[1]) not in sparse]
-    found.dense = distinct(one for one in dense if one[1].requires_grad)
+    found.dense = distinct_parameters(one for one in dense if one[1].requires_grad)
     found.frozen = [(name, parameter) for name, parameter, _ in dense if not parameter.requires_grad]
     if model is not None:
         _find_the_rest(found, model, sparse, has_optimizer=bool(optimizers))

@@ -17,8 +17,8 @@ import torch.distributed as dist
 from fleet.collective.world.worlds import World
 from fleet.errors import MovedError, NotSupportedError, UsageError
 from fleet.ps.proto import ps_pb2
-from fleet.ps.together.gathering import Gathering
-from fleet.ps.wire.calls import Call
+from fleet.ps.together.worker_meetings import WorkerMeetings
+from fleet.ps.wire.calls import ServerCall
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -59,7 +59,7 @@ class EarlyWorker:
     ) -> tuple[Any, Tensors]:
         """Call server 0, whichever that is now."""
         while True:
-            call = Call(self.transports[0], method, header(), (), timeout_s, patience_s)
+            call = ServerCall(self.transports[0], method, header(), (), timeout_s, patience_s)
             try:
                 return call.result()
             except MovedError:
@@ -130,11 +130,11 @@ class MeetingWorld(World):
             self._early.close()
             self._early = None
 
-    def _gathering(self) -> Gathering:
+    def _gathering(self) -> WorkerMeetings:
         client = self._client()
         if client is None and self._early is None:
             self._early = EarlyWorker(self._who, self._connect)
-        gathering = Gathering(client or self._early_worker(), "util", TIMEOUT_S, self._progress)
+        gathering = WorkerMeetings(client or self._early_worker(), "util", TIMEOUT_S, self._progress)
         gathering.purpose = "what all workers do together (fleet.util)"
         return gathering
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import CheckpointError, DeadlineError
 from fleet.ps.job.patience import step_timeout_s
-from fleet.ps.together.gathering import Gathering
+from fleet.ps.together.worker_meetings import WorkerMeetings
 
 if TYPE_CHECKING:
     from fleet.ps.worker.worker import Worker
@@ -43,7 +43,7 @@ class OneWriter:
             if progress.is_past(name, turn):  # a former life has made this save
                 return Path(folder)
             topic = f"{topic}/{turn}"
-        workers = Gathering(worker.client, "saved", step_timeout_s())
+        workers = WorkerMeetings(worker.client, "saved", step_timeout_s())
         if workers.rank == 0 and not (progress is not None and workers.is_told(topic, [0])):
             return self._write(workers, topic, write)
         worker.policy.flush()
@@ -59,7 +59,7 @@ class OneWriter:
         return Path(said["path"])
 
     @staticmethod
-    def _write(workers: Gathering, topic: str, write: Callable[[], Path]) -> Path:
+    def _write(workers: WorkerMeetings, topic: str, write: Callable[[], Path]) -> Path:
         said = {"error": "it was interrupted"}
         try:
             with workers.giving_signs(topic):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fleet.collective.world.arrival import refuse_differing
 from fleet.ps.job.patience import step_timeout_s
-from fleet.ps.together.gathering import Gathering
+from fleet.ps.together.worker_meetings import WorkerMeetings
 
 if TYPE_CHECKING:
     from fleet.ps.worker.calling.client import Client
@@ -28,6 +28,6 @@ class ServedArrival:
         """Return when every worker has come to `call`; an error that names who has gone on, or left, without it."""
         if (client := self._client()) is None:
             return
-        meeting = Gathering(client, "arrival", step_timeout_s())
+        meeting = WorkerMeetings(client, "arrival", step_timeout_s())
         refuse_differing(meeting.meet(str(self._number), call, call, is_between_steps=True))
         self._number += 1

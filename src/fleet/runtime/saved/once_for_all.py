@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleet.observe.waits.waiting import waiting_in
 from fleet.ps.job.patience import step_timeout_s
-from fleet.ps.together.gathering import Gathering
+from fleet.ps.together.worker_meetings import WorkerMeetings
 
 if TYPE_CHECKING:
     from fleet.collective.world.util import Util
@@ -58,7 +58,7 @@ def _in_all_lives(
     if progress.is_past(name, turn):
         return int(progress.answers.get(f"{name}/{turn}") or 0)
     check()
-    workers = Gathering(worker.client, f"{name}/{turn}", step_timeout_s())
+    workers = WorkerMeetings(worker.client, f"{name}/{turn}", step_timeout_s())
     workers.purpose = f"fleet.{name}()"
     worker.policy.flush()
     workers.gather_at("flushed", b"")  # nothing that was computed before may reach what is changed

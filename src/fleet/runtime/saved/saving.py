@@ -16,7 +16,7 @@ from fleet import _native, checkpoint
 from fleet.errors import UsageError
 from fleet.observe.metrics import events
 from fleet.observe.tracing.part import part
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 from fleet.ps.proto import ps_pb2
 from fleet.runtime.saved.once_for_all import once_for_all
 from fleet.runtime.saved.server_writes import SAVE_TIMEOUT_S, Written, write_one_moment

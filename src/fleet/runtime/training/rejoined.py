@@ -22,7 +22,7 @@ from fleet.runtime.training.random_states import Changes
 from fleet.runtime.training.trees import decode, encode
 
 if TYPE_CHECKING:
-    from fleet.ps.together.gathering import Gathering
+    from fleet.ps.together.worker_meetings import WorkerMeetings
     from fleet.ps.worker.life.progress import Progress
     from fleet.runtime.training.served_parts import ServedParts
 
@@ -40,7 +40,7 @@ class _NoTensorsError(Exception):
 class Rejoined:
     """The small state of a run, as `Progress` keeps it."""
 
-    def __init__(self, name: str, parts: ServedParts, workers: Gathering, progress: Progress) -> None:
+    def __init__(self, name: str, parts: ServedParts, workers: WorkerMeetings, progress: Progress) -> None:
         self._name = name
         self._parts = parts
         self._workers = workers

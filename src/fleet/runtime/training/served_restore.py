@@ -7,7 +7,7 @@ import json
 from fleet.checkpoint import read_manifest
 from fleet.errors import CheckpointError
 from fleet.ps.job.spec import JobSpec
-from fleet.ps.together.gathering import Gathering
+from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.runtime.saved import saving
 from fleet.runtime.training import random_states
 from fleet.runtime.training.objects import damage, together
@@ -27,7 +27,7 @@ class ServedRestore:
         self._is_new = parts.index >= len(workers)
         self._own = workers[0 if self._is_new else parts.index]
 
-    def run(self, workers: Gathering) -> None:
+    def run(self, workers: WorkerMeetings) -> None:
         """Every worker calls it."""
         parts, source = self._parts, self._source
         planned = together(workers, self._plan)
@@ -49,7 +49,7 @@ class ServedRestore:
 
         together(workers, change)  # nobody trains before all have loaded
 
-    def _load_servers(self, workers: Gathering) -> None:
+    def _load_servers(self, workers: WorkerMeetings) -> None:
         if self._parts.index != 0:
             return
         worker = self._parts.worker

@@ -20,7 +20,7 @@ from fleet.checkpoint import Manifest, StepFolders, abort
 from fleet.collective.model import DistributedModel
 from fleet.errors import CheckpointError, FleetError, NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
-from fleet.ps.together.gathering import Gathering
+from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.runtime.modules.module_job import ModuleJob
 from fleet.runtime.saved import saving
@@ -70,7 +70,7 @@ class ServedRun(Run):
         self._worker.data.save(objects.data)
         self._timeout_s = timeout_s
         name, progress = job.name_meetings("checkpoint"), self._worker.progress
-        self.workers: Gathering = Gathering(self._worker.client, name, timeout_s, progress)
+        self.workers: WorkerMeetings = WorkerMeetings(self._worker.client, name, timeout_s, progress)
         self._former = None if progress is None else Rejoined(name, self._parts, self.workers, progress)
         self._to: tuple[StepFolders, Keep] | None = None
 

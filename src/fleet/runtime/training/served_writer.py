@@ -16,7 +16,7 @@ from pathlib import Path
 from fleet.checkpoint import Account, Manifest, StepFolders, TrainingManifest, abort, pieces_from_text, write_spans
 from fleet.errors import CheckpointError, FleetError
 from fleet.observe.metrics import events
-from fleet.ps.together.gathering import Gathering
+from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.ps.worker.worker import Worker
 from fleet.runtime.saved.server_writes import WAS_STARTED_AGAIN, ServerWrites, Written
 from fleet.runtime.training.writer import Captured, Keep, text_of
@@ -29,7 +29,7 @@ class Target:
     """Where a checkpoint goes, and who writes it."""
 
     worker: Worker
-    workers: Gathering
+    workers: WorkerMeetings
     steps: StepFolders
     keep: Keep
     timeout_s: float

@@ -21,7 +21,7 @@ from fleet.ps.server.service import Service
 from fleet.ps.steps import door
 from fleet.ps.together import cutting
 from fleet.ps.wire.grpc_client import GrpcTransport
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire.taken_pushes import TakenPushes
 from fleet.ps.worker.asking import keys
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.sending.gradients import Gradients, TablePush

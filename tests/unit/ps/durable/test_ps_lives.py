@@ -15,13 +15,14 @@ import pytest
 import torch
 
 from fleet.errors import CommunicationError
+from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.entries import AlwaysEntry
 from fleet.ps.job.initializers import Constant
 from fleet.ps.job.rules import SGD
-from fleet.ps.job.spec import DenseSpec, JobSpec, TableSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
-from fleet.ps.steps.gate import Gate
+from fleet.ps.steps.gate import StateGate
 from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker.asking.keys import route
 from fleet.ps.worker.calling.client import Client
@@ -181,7 +182,7 @@ def test_a_leave_that_waits_while_the_next_life_begins_is_not_for_it() -> None:
 
 def _is_at_the_gate(thread: threading.Thread) -> bool:
     frame = sys._current_frames().get(thread.ident or 0)
-    while frame is not None and frame.f_code is not Gate.open.__wrapped__.__code__:  # type: ignore[attr-defined]
+    while frame is not None and frame.f_code is not StateGate.open.__wrapped__.__code__:  # type: ignore[attr-defined]
         frame = frame.f_back
     return frame is not None
 

@@ -15,12 +15,14 @@ from fleet.errors import MovedError, UsageError
 from fleet.jobfiles.layouts import Layouts
 from fleet.ps.durable import moving
 from fleet.ps.job import entries, initializers, rules
+from fleet.ps.job.dense_spec import DenseSpec
+from fleet.ps.job.named_spec import RuleSpec
 from fleet.ps.job.placement import place
-from fleet.ps.job.spec import DenseSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.together.resharding import check_reshard
-from fleet.ps.wire.taken import TakenPushes
+from fleet.ps.wire.taken_pushes import TakenPushes
 from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker.asking.keys import route
 from fleet.ps.worker.calling.client import Client

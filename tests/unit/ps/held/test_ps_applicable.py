@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from fleet.errors import FleetError, NotReadyError, UsageError
 from fleet.ps.held.holdings import Holdings
-from fleet.ps.held.update import PushedUpdate, TableUpdate
+from fleet.ps.held.requests import PushedUpdate, TableUpdate
 from fleet.ps.job import entries, initializers, rules
-from fleet.ps.job.spec import DenseBlock, DenseSpec, EntrySpec, JobSpec, TableSpec
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
+from fleet.ps.job.named_spec import EntrySpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from support.plane.pushes import pushed
 
 WIDTH, NUM_DENSE = 2, 3

@@ -13,7 +13,7 @@ from fleet.errors import UsageError
 from fleet.optim import Lamb, Lars
 from fleet.ps.job import rules
 from fleet.ps.job.from_torch import check_fresh, check_unchanged, rule_of
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 
 
 def made(kind: Any, **arguments: Any) -> Optimizer:

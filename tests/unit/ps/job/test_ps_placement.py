@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.ps.job import placement
+from fleet.ps.job.dense_spec import DenseSpec, check_cover
 from fleet.ps.job.placement import MIN_BLOCK, HashName, RoundRobin, cut, place
 from fleet.ps.job.rules import SGD
-from fleet.ps.job.spec import DenseSpec, check_cover
 
 SHAPES = st.lists(st.integers(0, 400), max_size=4).map(tuple)
 

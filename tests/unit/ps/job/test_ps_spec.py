@@ -20,17 +20,10 @@ from hypothesis import strategies as st
 from fleet import _native, checkpoint
 from fleet.errors import UsageError
 from fleet.ps.job import entries, initializers, rules
-from fleet.ps.job.spec import (
-    KEPT_DTYPES,
-    DenseBlock,
-    DenseSpec,
-    EntrySpec,
-    InitializerSpec,
-    JobSpec,
-    RuleSpec,
-    TableSpec,
-    difference,
-)
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
+from fleet.ps.job.difference import difference
+from fleet.ps.job.named_spec import EntrySpec, InitializerSpec, RuleSpec
+from fleet.ps.job.spec import KEPT_DTYPES, JobSpec, TableSpec
 
 ADS = TableSpec("ads", 8, rules.Adagrad(lr=0.05), initializers.Uniform(-0.01, 0.01), entries.AlwaysEntry())
 USERS = TableSpec(

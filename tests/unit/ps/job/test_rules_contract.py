@@ -16,8 +16,8 @@ import torch
 import fleet
 from fleet import _native
 from fleet.ps.job.corrections import LARGEST_TABLE, Corrections
+from fleet.ps.job.named_spec import RuleSpec
 from fleet.ps.job.rule_table import RULES
-from fleet.ps.job.spec import RuleSpec
 from support.rule_homes import (
     Home,
     Trained,

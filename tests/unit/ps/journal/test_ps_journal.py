@@ -14,7 +14,7 @@ import pytest
 
 from fleet.ps.journal import writer as writer_module
 from fleet.ps.journal.files import segments_in, snapshots_in, write_all
-from fleet.ps.journal.records import JournalError, Kind, Part
+from fleet.ps.journal.records import JournalError, Kind, RecordPart
 from fleet.ps.journal.segments import read_segments
 from fleet.ps.journal.snapshots import SnapshotWriter, newest_snapshot, read_snapshot
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
@@ -22,8 +22,8 @@ from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
 OWNER = b"server 0"
 
 
-def part(number: int) -> Part:
-    return Part(f"push {number}".encode(), [np.arange(number, dtype=np.float32), b"x" * number])
+def part(number: int) -> RecordPart:
+    return RecordPart(f"push {number}".encode(), [np.arange(number, dtype=np.float32), b"x" * number])
 
 
 def write(folder: Path, count: int, policy: Policy = "OS", first: int = 0) -> None:

@@ -204,7 +204,7 @@ def test_who_is_told_that_a_save_is_over_finds_nothing_left_of_what_was_copied(f
             raise CheckpointError(f"{type(copy).__name__} was not written")
         return "{}"
 
-    write = saves.Write("folder", saves.Moment(0), work)
+    write = saves.Write("folder", saves.SaveMoment(0), work)
     del copy, work
     write.start()
     if fails:

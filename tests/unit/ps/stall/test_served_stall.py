@@ -9,20 +9,20 @@ import pytest
 from fleet.errors import UsageError
 from fleet.observe.waits.waiting import Awaited, LongWait, present_waits
 from fleet.ps.proto import ps_pb2
-from fleet.ps.server.board import MAX_BYTES, MAX_KEY, MAX_TEXT, Notes
+from fleet.ps.server.board import MAX_BYTES, MAX_KEY, MAX_TEXT, BoardNotes
 from fleet.ps.server.service import Service
-from fleet.ps.stall.ran import RanTime
 from fleet.ps.stall.remote_board import RemoteBoard
-from fleet.ps.stall.report import Findings, Limits, judge, outcome_of, report
-from fleet.ps.stall.state import Stall, State, stall_from_json, state_from_json, to_json
+from fleet.ps.stall.report import Limits, WaitFindings, judge, outcome_of, report
+from fleet.ps.stall.run_time import RanTime
+from fleet.ps.stall.state import OverdueWait, WorkerState, stall_from_json, state_from_json, to_json
 from fleet.ps.stall.watch import interval_s
 from fleet.ps.wire.transport import LocalTransport
 
 Act = ps_pb2.BoardRequest.Act
 LIMITS = Limits(60.0)
-STALL = Stall(0, "the gradients of worker 1, step 120", (1,), "", 62.4)
-WAITING = State(0, "left", 10, 120, 62.5, STALL.what, 62.4, where="train.py:12 in main: optimizer.step()")
-LATE = State(
+STALL = OverdueWait(0, "the gradients of worker 1, step 120", (1,), "", 62.4)
+WAITING = WorkerState(0, "left", 10, 120, 62.5, STALL.what, 62.4, where="train.py:12 in main: optimizer.step()")
+LATE = WorkerState(
     worker=1,
     host="left",
     pid=11,
@@ -34,9 +34,11 @@ LATE = State(
 )
 
 
-def findings(*states: State, stall: Stall = STALL, left: set[int] | None = None, trouble: str = "") -> Findings:
+def findings(
+    *states: WorkerState, stall: OverdueWait = STALL, left: set[int] | None = None, trouble: str = ""
+) -> WaitFindings:
     addresses = {worker: f"pid {worker + 10} on left" for worker in range(3)}
-    return Findings(stall, {state.worker: state for state in states}, left or set(), addresses, trouble)
+    return WaitFindings(stall, {state.worker: state for state in states}, left or set(), addresses, trouble)
 
 
 def test_the_report_names_the_step_the_late_worker_and_its_line() -> None:
@@ -68,7 +70,7 @@ def test_the_report_names_the_step_the_late_worker_and_its_line() -> None:
     ],
     ids=["init", "first step", "save", "stopped server"],
 )
-def test_what_the_late_worker_did_last(late: State, words: str) -> None:
+def test_what_the_late_worker_did_last(late: WorkerState, words: str) -> None:
     found = findings(WAITING, late)
     assert judge(found, LIMITS).behind == (1,)
     assert words in report(found, LIMITS)
@@ -107,7 +109,7 @@ def test_a_server_that_does_not_answer() -> None:
         (None, Limits(60.0, 62.0), True),  # it was not started again in time
     ],
 )
-def test_who_is_at_work_or_on_its_way_is_no_stall(late: State | None, limits: Limits, is_stall: bool) -> None:
+def test_who_is_at_work_or_on_its_way_is_no_stall(late: WorkerState | None, limits: Limits, is_stall: bool) -> None:
     found = findings(WAITING) if late is None else findings(WAITING, late)
     assert (outcome_of(found, limits) is not None) is is_stall
 
@@ -137,7 +139,9 @@ def test_one_who_is_stuck_beside_one_who_works_is_a_stall() -> None:
     ],
     ids=["at work", "stuck", "waits for the caller", "in a circle", "silent"],
 )
-def test_slow_steps_are_work_also_for_one_that_waits_for_another_just_now(third: State | None, is_stall: bool) -> None:
+def test_slow_steps_are_work_also_for_one_that_waits_for_another_just_now(
+    third: WorkerState | None, is_stall: bool
+) -> None:
     """Worker 0 has no batches left and waits at a barrier; the others make steps of half a minute."""
     text = "the gradients of worker 2, step 130"
     second = replace(LATE, idle_s=30.0, waits_for=text, waits_for_workers=(2,), waited_s=12.0)
@@ -198,7 +202,7 @@ def test_notes_on_a_server_before_anybody_has_declared_a_job() -> None:
 
 
 def test_notes_are_few_and_small() -> None:
-    notes = Notes()
+    notes = BoardNotes()
     text = "x" * MAX_TEXT
     for number in range(MAX_BYTES // MAX_TEXT + 1):
         notes.answer(ps_pb2.BoardRequest.Header(act=Act.PUT, keys=[str(number)], text=text))

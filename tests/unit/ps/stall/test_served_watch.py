@@ -15,7 +15,7 @@ from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.server.service import Service
 from fleet.ps.stall.remote_board import RemoteBoard
 from fleet.ps.stall.report import Limits
-from fleet.ps.stall.state import Stall, State, to_json
+from fleet.ps.stall.state import OverdueWait, WorkerState, to_json
 from fleet.ps.stall.watch import NUM_MISSES, ServedWatch
 from fleet.ps.wire.transport import Answer, LocalTransport, Transport
 
@@ -101,7 +101,7 @@ def test_a_call_on_the_board_of_the_next_server_0_is_answered_by_those_who_come_
     host.service = Service()
     watch._mailbox.close()
     other = RemoteBoard(host.connect, 0, 2)
-    other.put("call/0", json.dumps(["alarm", to_json(Stall(0, "worker 1 to come", (1,), "", 70.0))]))
+    other.put("call/0", json.dumps(["alarm", to_json(OverdueWait(0, "worker 1 to come", (1,), "", 70.0))]))
     other.put("newest", "0")
     other.put("outcome/0", "")  # as if it had been called off by now
     watch.look()
@@ -140,8 +140,8 @@ def test_a_server_that_misses_one_question_is_asked_again(waiting: LongWait) -> 
 @pytest.mark.parametrize("has_come", [True, False])
 def test_one_that_comes_while_all_are_asked_is_no_stall(waiting: LongWait, has_come: bool) -> None:
     watch = Host().watch(0, LIMITS)
-    stall = Stall(0, waiting.awaited.what, (1,), "", 70.0)
-    states = {0: State(0, "left", 10), 1: State(1, "left", 11)}
+    stall = OverdueWait(0, waiting.awaited.what, (1,), "", 70.0)
+    states = {0: WorkerState(0, "left", 10), 1: WorkerState(1, "left", 11)}
     if has_come:
         waiting.end()
     assert (watch._outcome(stall, states, set(), {}) is None) is has_come

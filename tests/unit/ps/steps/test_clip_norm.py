@@ -18,10 +18,12 @@ from fleet.net import Endpoint
 from fleet.nn import Embedding
 from fleet.ps.held.holdings import Holdings
 from fleet.ps.held.mean_norm import mean_squared_norm
-from fleet.ps.held.update import PushedUpdate, TableUpdate
+from fleet.ps.held.requests import PushedUpdate, TableUpdate
 from fleet.ps.job.clip_factor import factor_of
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
 from fleet.ps.job.entries import AlwaysEntry
-from fleet.ps.job.spec import DenseBlock, DenseSpec, JobSpec, RuleSpec, TableSpec
+from fleet.ps.job.named_spec import RuleSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.worker.modes.sync import Sync
 from support.parity.training import in_threads, joined, served, strategy, trainer
 from support.plane.pushes import pushed

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from fleet.errors import CommunicationError, NotReadyError
-from fleet.ps.held.update import PushedUpdate
+from fleet.ps.held.requests import PushedUpdate
 from fleet.ps.steps.ledger import Ledger
 from fleet.ps.steps.rounds import Rounds
 

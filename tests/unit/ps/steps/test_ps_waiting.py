@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from fleet.ps.held.holdings import Holdings
-from fleet.ps.held.update import PushedUpdate
-from fleet.ps.steps.lacking import awaited_by_all, forsaken, too_late
+from fleet.ps.held.requests import PushedUpdate
+from fleet.ps.steps.missing_workers import awaited_by_all, forsaken, too_late
 from fleet.ps.steps.rounds import Rounds
 
 

@@ -20,7 +20,7 @@ from fleet.jobfiles.chaos_spec import CallFault, DiskFull, TornWrite, When
 from fleet.jobfiles.process_files import ProcessFiles
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire import calls, faults
-from fleet.ps.wire.calls import Call
+from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.faults import DiskFaults
 from fleet.ps.wire.faulty_transport import FaultyTransport
 from fleet.ps.wire.transport import Answer, LocalTransport, Transport
@@ -67,7 +67,7 @@ def test_a_call_that_is_dropped_is_worth_another_try(notes: ChaosNotes, monkeypa
     transport = faulty(service, CallFault("drop", 0.5))
     num_calls = 200
     for sequence in range(num_calls):
-        Call(transport, "Push", push(sequence), (), 10.0, 10.0).result()
+        ServerCall(transport, "Push", push(sequence), (), 10.0, 10.0).result()
     events = notes.read_events()
     dropped = Counter(event["how"] for event in events)
     assert set(dropped) == {"dropped before it was sent", "done, and its answer dropped"}

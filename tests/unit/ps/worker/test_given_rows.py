@@ -18,7 +18,7 @@ from fleet.net import Hold
 from fleet.nn import Embedding, EmbeddingCollection, Slot
 from fleet.ps.job.entries import CountFilterEntry
 from fleet.ps.server.service import Service
-from fleet.ps.together.gathering import Gathering
+from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker.asking import given_rows
 from support.parity.training import Trainer, exported, in_threads, joined, rows_of, served, strategy, trainer
@@ -262,7 +262,7 @@ def test_what_a_former_life_has_written_stays(tmp_path: Path, monkeypatch: pytes
     def work(index: int) -> int:
         with joined(endpoints, index, 2, strategy=strategy("async"), model=(model := Two())) as one:
             if index == 0:
-                Gathering(one.worker.client, "load_rows/1", 60.0).tell("rows", "3")
+                WorkerMeetings(one.worker.client, "load_rows/1", 60.0).tell("rows", "3")
             count = one.fleet.load_rows("ids", None, NARROW)
             assert not read(model.narrow.eval(), torch.arange(3)).any()
             assert one.fleet.load_rows("ids", None, NARROW) == 3, "another call"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fleet.ps.job.spec import DenseBlock
+from fleet.ps.job.dense_spec import DenseBlock
 from fleet.ps.worker.sending import dense_ahead
 from fleet.ps.worker.sending.dense_ahead import buckets_of
 from fleet.ps.worker.sending.flat import FlatParameters, Portion

@@ -19,8 +19,9 @@ from fleet.errors import StrategyError, UsageError
 from fleet.nn import Embedding
 from fleet.nn.collection import Slot
 from fleet.ps.job import entries, initializers, rules
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
 from fleet.ps.job.difference import difference
-from fleet.ps.job.spec import DenseBlock, DenseSpec, JobSpec, TableSpec
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.server.service import Service
 from fleet.ps.wire.formats import decoded_rows
 from fleet.ps.wire.transport import LocalTransport

@@ -17,9 +17,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from fleet.errors import CommunicationError, UsageError
-from fleet.ps.job.distinct import distinct
+from fleet.ps.job.dense_spec import DenseBlock
 from fleet.ps.job.placement import HashName, place
-from fleet.ps.job.spec import DenseBlock
+from fleet.ps.job.server_parameters import distinct_parameters
 from fleet.ps.worker.sending.flat import ALIGNMENT, FlatParameters
 
 
@@ -257,8 +257,8 @@ def test_tied_weights_count_once() -> None:
     other = nn.Linear(4, 4)
     other.weight = one.weight
     named = [(f"{index}.{name}", p, 0) for index, net in enumerate((one, other)) for name, p in net.named_parameters()]
-    assert [name for name, _, _ in distinct(named)] == ["0.weight", "0.bias", "1.bias"]
-    flat = FlatParameters(named, blocks_of(distinct(named)))
+    assert [name for name, _, _ in distinct_parameters(named)] == ["0.weight", "0.bias", "1.bias"]
+    flat = FlatParameters(named, blocks_of(distinct_parameters(named)))
     other(one(torch.ones(4))).sum().backward()
     flat.collect_gradients()
     assert one.weight is other.weight
@@ -341,4 +341,4 @@ def test_parameters_that_cannot_live_on_servers(named: Any, line: str) -> None:
 def test_two_parameters_over_one_memory() -> None:
     first = parameter()
     with pytest.raises(UsageError, match="'a' and 'b' are two objects over the same memory; make them one object"):
-        distinct([("a", first, 0), ("b", nn.Parameter(first.data), 0)])
+        distinct_parameters([("a", first, 0), ("b", nn.Parameter(first.data), 0)])

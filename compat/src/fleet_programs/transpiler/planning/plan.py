@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fleet.errors import UsageError
+from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.json_form import JsonForm
-from fleet.ps.job.spec import DenseSpec, JobSpec, RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
+from fleet.ps.job.spec import JobSpec
 from fleet.strategy.mode import Mode
 from fleet_programs.program.block import Block
 from fleet_programs.program.program import Program

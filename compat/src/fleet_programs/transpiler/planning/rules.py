@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.ps.job import rules
-from fleet.ps.job.spec import RuleSpec
+from fleet.ps.job.named_spec import RuleSpec
 from fleet_programs.definition.operator import Operator
 from fleet_programs.program.block import Block
 

@@ -8,8 +8,8 @@ from math import prod
 from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
+from fleet.ps.job.dense_spec import DenseBlock
 from fleet.ps.job.placement import block_names, cut
-from fleet.ps.job.spec import DenseBlock
 from fleet_programs.expressions.names import GRAD
 from fleet_programs.program.program import Program
 from fleet_programs.program.variable import Variable

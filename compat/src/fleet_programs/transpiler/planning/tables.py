@@ -5,7 +5,8 @@ from __future__ import annotations
 from fleet.errors import NotSupportedError, UsageError
 from fleet.ps.job import initializers
 from fleet.ps.job.entries import AlwaysEntry
-from fleet.ps.job.spec import EntrySpec, InitializerSpec, TableSpec
+from fleet.ps.job.named_spec import EntrySpec, InitializerSpec
+from fleet.ps.job.spec import TableSpec
 from fleet_programs.definition.operator import Operator
 from fleet_programs.program.notes import ENTRIES_NOTE
 from fleet_programs.program.program import Program

@@ -2,7 +2,7 @@
 
 Servers that were started by hand on a loopback address, with no FLEET_JOB_TOKEN, would serve every user of the machine.
 So each user has a token of his own there, in a file that nobody else can read: made when it is first needed, and the
-same for all his processes.
+same for all processes of that user.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME = "loopback-token"
 
 
 def token_for(endpoint: Endpoint) -> str | None:
-    """What a server there asks for, and a worker shows it: FLEET_JOB_TOKEN, else on loopback the user's; else None."""
+    """The token that a server there asks for: FLEET_JOB_TOKEN, else on loopback the user's; None: it asks for none."""
     if (given := env.FLEET_JOB_TOKEN.get()) is not None:
         return given
     return user_token() if is_loopback(endpoint.host) else None

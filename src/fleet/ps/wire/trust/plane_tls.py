@@ -33,7 +33,7 @@ class PlaneTls:
 
     @cached_property
     def native(self) -> _native.PlaneTls | None:
-        """For native code; None, and one line in the log, if it cannot be had: then gRPC does all of it."""
+        """The settings for native code; None, and one line in the log, without OpenSSL: then gRPC does everything."""
         try:
             return _native.PlaneTls(libraries(), self._tls.certificate, self._tls.key, self._tls.authority)
         except RuntimeError as error:

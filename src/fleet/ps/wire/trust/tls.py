@@ -21,7 +21,7 @@ _FILES = (env.FLEET_TLS_CERT, env.FLEET_TLS_KEY, env.FLEET_TLS_CA)
 
 @dataclass(frozen=True)
 class Tls:
-    """What one process shows to others, and by what it judges them."""
+    """The certificate that a process shows to others, and how it judges theirs."""
 
     certificate: bytes
     key: bytes = field(repr=False)
@@ -42,17 +42,17 @@ class Tls:
         return cls(certificate, key, authority, env.FLEET_TLS_NAME.get(environ))
 
     def for_server(self) -> grpc.ServerCredentials:
-        """What a server shows and asks for."""
+        """The credentials of a server for gRPC."""
         return grpc.ssl_server_credentials(
             [(self.key, self.certificate)], root_certificates=self.authority, require_client_auth=True
         )
 
     def for_client(self) -> grpc.ChannelCredentials:
-        """What a worker shows and asks for."""
+        """The credentials of a worker for gRPC."""
         return grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Have another library show the same certificate; it takes it from files only."""
+        """Have `ssl` show the same certificate, which it takes from files only."""
         with tempfile.NamedTemporaryFile() as file:  # nobody else can read it
             file.write(self.key + b"\n" + self.certificate)
             file.flush()
@@ -76,7 +76,7 @@ def _read(variable: env.EnvVariable[str], path: str) -> bytes:
 
 
 def _refuse_odd(certificate: str, key: str, authority: str) -> None:
-    """UsageError if the files cannot be used together: of that gRPC says little, and to its log alone."""
+    """UsageError if the files cannot be used together: gRPC says little about that, and only in its log."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(certificate, key, lambda: "")

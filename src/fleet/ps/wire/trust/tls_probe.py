@@ -28,7 +28,7 @@ def why_closed(endpoint: str, tls: Tls | None) -> str | None:
 
 
 def why_failed(text: str, tls: Tls | None) -> str | None:
-    """The same where gRPC gives a reason; `text` is its own."""
+    """The same as `why_closed` where gRPC gives a reason, `text`."""
     if "handshake failed" in text and "WRONG_VERSION_NUMBER" in text:
         return f"does not speak TLS, and this process does; set {_SET} on every process or on none (fleetrun --tls)"
     if "CERTIFICATE_VERIFY_FAILED" in text:
@@ -44,14 +44,14 @@ def _connected(where: Endpoint) -> socket.socket:
 
 
 def _speaks_tls(where: Endpoint) -> str:
-    """What to say if it does; OSError otherwise."""
+    """The reason, if the server speaks TLS; OSError otherwise."""
     with _connected(where) as plain, _context().wrap_socket(plain):
         pass
     return f"speaks TLS, and this process does not; set {_SET}, as fleetrun --tls does for every process of a job"
 
 
 def _hangs_up(where: Endpoint, tls: Tls) -> bool:
-    """Whether it speaks TLS, sees our certificate and says nothing; one that takes it speaks first."""
+    """Whether the server hangs up once it has seen our certificate; one that accepts it speaks first."""
     context = _context()
     tls.load_into(context)
     with _connected(where) as plain, context.wrap_socket(plain) as secure:
@@ -59,7 +59,7 @@ def _hangs_up(where: Endpoint, tls: Tls) -> bool:
 
 
 def _context() -> ssl.SSLContext:
-    """One that takes every server: this is to find out what a server is, and says nothing to it."""
+    """A context that accepts every server: it only finds out what a server is, and sends it nothing."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

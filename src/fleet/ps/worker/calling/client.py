@@ -14,7 +14,7 @@ from fleet.errors import CommunicationError, MovedError
 from fleet.observe.tracing.tracer import tracer
 from fleet.ps.job.patience import is_durable, rpc_timeout_s, start_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import Call, Voice, results
+from fleet.ps.wire.calls import ServerCall, Voice, results
 from fleet.ps.wire.formats import number_of
 from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.joining import Joining, apart
@@ -286,7 +286,7 @@ class Client:
             formats = [*(row_formats or [0] * len(rows)), *(pull_formats or [0] * len(lookups))]
             rows += [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)]
 
-            def call(servers: Sequence[int], participants: Sequence[int] = ()) -> list[Call]:
+            def call(servers: Sequence[int], participants: Sequence[int] = ()) -> list[ServerCall]:
                 if participants:
                     for server in servers:
                         messages[server][0].participants[:] = participants
@@ -342,7 +342,7 @@ class Client:
         for server, transport in enumerate(place.transports):
             header = ps_pb2.LeaveRequest.Header(caller=self.caller_at(place, server), is_unfinished=is_unfinished)
             try:
-                Call(transport, "Leave", header, (), rpc_timeout_s(), patience_s, moved=place.moved).result()
+                ServerCall(transport, "Leave", header, (), rpc_timeout_s(), patience_s, moved=place.moved).result()
             except MovedError:
                 self.follow(place)
                 self.leave(is_unfinished=is_unfinished)
@@ -370,7 +370,7 @@ class Client:
             with self._swapping:  # headers and tensors are those for one place
                 place = self.place
                 calls = [
-                    Call(
+                    ServerCall(
                         place.transports[server],
                         method,
                         header(server),
@@ -396,7 +396,7 @@ class Client:
         while True:
             with self._swapping:
                 place = self.place
-                call = Call(place.transports[0], method, header(), (), timeout_s, patience_s, moved=place.moved)
+                call = ServerCall(place.transports[0], method, header(), (), timeout_s, patience_s, moved=place.moved)
             try:
                 return call.result()
             except MovedError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import Call
+from fleet.ps.wire.calls import ServerCall
 
 if TYPE_CHECKING:
     from fleet.ps.worker.calling.place import Place
@@ -35,7 +35,9 @@ class Joining(NamedTuple):
         text = place.job.to_json()
         for server, transport in enumerate(place.transports):
             header, limit_s = self.header(text, server, caller), start_timeout_s()
-            reply, _ = Call(transport, "Declare", header, (), limit_s, rpc_timeout_s(), moved=place.moved).result()
+            reply, _ = ServerCall(
+                transport, "Declare", header, (), limit_s, rpc_timeout_s(), moved=place.moved
+            ).result()
             assert isinstance(reply, ps_pb2.DeclareReply.Header)
             place.instances[server] = reply.instance
 

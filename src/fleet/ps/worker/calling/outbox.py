@@ -19,9 +19,9 @@ from fleet.errors import CommunicationError, NotReadyError, UsageError
 from fleet.jobfiles.kept import LEFT
 from fleet.ps.job.patience import rpc_timeout_s, step_timeout_s
 from fleet.ps.journal.files import write_all
-from fleet.ps.journal.records import JournalError, Kind, Part, encode, read_one
+from fleet.ps.journal.records import JournalError, Kind, RecordPart, encode, read_one
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import Call, results
+from fleet.ps.wire.calls import ServerCall, results
 from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.settle import settle_again
 
@@ -49,7 +49,7 @@ class NoOutbox:
     def send_again(self, transports: Sequence[Transport], *, is_settled: bool = False) -> None:
         """Let every server have the push that a former life wrote down last; nothing happens if there is none.
 
-        `is_settled`: its step has a norm that workers add up (`fleet.ps.server.settling`).
+        `is_settled`: its step has a norm that workers add up (`fleet.ps.server.clipping`).
         """
 
     def remove(self) -> None:
@@ -64,7 +64,7 @@ class Outbox(NoOutbox):
         self._file = -1
 
     def put(self, messages: Sequence[Message]) -> None:
-        parts = [Part(header.SerializeToString(), tensors) for header, tensors in messages]
+        parts = [RecordPart(header.SerializeToString(), tensors) for header, tensors in messages]
         try:
             if self._file < 0:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ class Outbox(NoOutbox):
             for transport, (header, tensors) in zip(transports, messages, strict=True):
                 limit_s = header.timeout_ms / 1000 + rpc_timeout_s()
                 voice = voice_of(transport, header.caller, "Push", waits_for_others=True)
-                calls.append(Call(transport, "Push", header, tensors, limit_s, rpc_timeout_s(), voice))
+                calls.append(ServerCall(transport, "Push", header, tensors, limit_s, rpc_timeout_s(), voice))
             return results(calls)
 
         try:

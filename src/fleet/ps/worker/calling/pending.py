@@ -11,7 +11,7 @@ import torch
 
 from fleet.errors import CommunicationError, MovedError, UsageError
 from fleet.ps.job.staging import host_buffer
-from fleet.ps.wire.calls import Call, results
+from fleet.ps.wire.calls import ServerCall, results
 from fleet.ps.wire.formats import decoded_answer
 from fleet.ps.worker.parts.meters import measured
 
@@ -37,10 +37,10 @@ class Sent:
     """Calls to the servers of one place."""
 
     place: Place
-    calls: Sequence[Call]
+    calls: Sequence[ServerCall]
     rows: Sequence[tuple[torch.Tensor | None, int]] = ()
     """For each tensor of rows in the answers: their order, if it is not the wanted one, and their width."""
-    rest: Callable[[Any], Sequence[Call]] | None = None
+    rest: Callable[[Any], Sequence[ServerCall]] | None = None
     """Makes those calls that wait for the first."""
     formats: Sequence[int] = ()
     """The format of each tensor of rows; empty: all are float32."""

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from fleet import _native
 from fleet.errors import CommunicationError
 from fleet.jobfiles.layouts import own_layouts
-from fleet.ps.job.spec import DenseSpec, JobSpec
+from fleet.ps.job.dense_spec import DenseSpec
+from fleet.ps.job.spec import JobSpec
 from fleet.ps.worker.asking.keys import split
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleet.ps.job.patience import rpc_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import Call
+from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.formats import number_of
 from fleet.ps.wire.voices import voice_of
 
@@ -77,12 +77,12 @@ def calls_to(
     servers: Sequence[int] | None = None,
     *,
     waits_for_others: bool,
-) -> list[Call]:
+) -> list[ServerCall]:
     """One call to each of some servers, or to all; `messages` has one for each of all."""
     patience_s, moved, calls = rpc_timeout_s(), place.moved, []
     for server in range(len(messages)) if servers is None else servers:
         header, tensors = messages[server]
         transport = place.transports[server]
         voice = voice_of(transport, header.caller, method, waits_for_others=waits_for_others)
-        calls.append(Call(transport, method, header, tensors, timeout_s, patience_s, voice, moved))
+        calls.append(ServerCall(transport, method, header, tensors, timeout_s, patience_s, voice, moved))
     return calls

@@ -1,4 +1,4 @@
-"""A worker's side of a step whose mean gradient has a largest norm: `fleet.ps.server.settling` says how it ends."""
+"""A worker's side of a step whose mean gradient has a largest norm: `fleet.ps.server.clipping` says how it ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.ps.job.patience import is_durable, rpc_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import Call, results
+from fleet.ps.wire.calls import ServerCall, results
 from fleet.ps.wire.voices import voice_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def settle_again(
         for transport, one in zip(transports, pushed, strict=True):
             header = _header(one.caller, one.step, one.sequence, total)
             voice = voice_of(transport, one.caller, "Norm", waits_for_others=True)
-            calls.append(Call(transport, "Norm", header, (), step_timeout_s() + GRACE_S, rpc_timeout_s(), voice))
+            calls.append(ServerCall(transport, "Norm", header, (), step_timeout_s() + GRACE_S, rpc_timeout_s(), voice))
         return [reply for reply, _ in results(calls)]
 
     _settled(ask, push_again)

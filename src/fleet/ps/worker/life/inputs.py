@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fleet import env
 from fleet.errors import UsageError
 from fleet.ps.journal.files import write_all
-from fleet.ps.journal.records import JournalError, Kind, Part, encode, read
+from fleet.ps.journal.records import JournalError, Kind, RecordPart, encode, read
 
 Floats = NDArray[np.float32]
 
@@ -58,7 +58,7 @@ class Inputs:
                 os.lseek(self._files[number], self._ends[number], os.SEEK_SET)
             if is_new:  # what a longer step has left behind this one is told by its numbers
                 os.lseek(self._files[number], 0, os.SEEK_SET)
-            write_all(self._files[number], encode(update, Kind.PUSH, [Part(b"", arrays)]))
+            write_all(self._files[number], encode(update, Kind.PUSH, [RecordPart(b"", arrays)]))
         except OSError as error:
             raise UsageError(
                 f"a worker of a durable job writes down what it computes with, and cannot in {path}: "

@@ -19,7 +19,8 @@ import torch
 
 from fleet import _native
 from fleet.errors import UsageError
-from fleet.ps.job.spec import DenseSpec, JobSpec
+from fleet.ps.job.dense_spec import DenseSpec
+from fleet.ps.job.spec import JobSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.formats import FLOAT32, Floats, decoded_dense, number_of
 from fleet.ps.worker.sending.gradients import Gradients, TablePush

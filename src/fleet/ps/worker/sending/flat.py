@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 from fleet.errors import CommunicationError, UsageError
-from fleet.ps.job.distinct import Named, distinct
-from fleet.ps.job.spec import DenseBlock, check_cover
+from fleet.ps.job.dense_spec import DenseBlock, check_cover
+from fleet.ps.job.server_parameters import Named, distinct_parameters
 from fleet.ps.job.staging import wait_for
 from fleet.ps.wire.messages import Tensor
 
@@ -62,9 +62,9 @@ class _Slot:
 class FlatParameters:
     """Takes over the memory of parameters, given as (name, parameter, group), whose `blocks` lie on servers.
 
-    Values and gradients are kept as they are. Parameters are those of `distinct()`: only they may have blocks. They
-    must stay where they are from now on; `collect_gradients` says so if one was moved. One whose `.grad` is None has
-    had no part in the loss: its gradient in the buffer is zeros, and it is `absent`.
+    Values and gradients are kept as they are. Parameters are those of `distinct_parameters()`: only they have blocks.
+    They must stay where they are from now on; `collect_gradients` says so if one was moved. One whose `.grad` is None
+    has had no part in the loss: its gradient in the buffer is zeros, and it is `absent`.
 
     A step is: `backward()`, `collect_gradients()`, `to_host()`, send `pieces(server, group)`, `zero_grad()`, and
     `load_values(server, group, data)` when the answer is there.
@@ -74,7 +74,7 @@ class FlatParameters:
         self, parameters: Sequence[Named], blocks: Sequence[DenseBlock], statistics: int | None = None
     ) -> None:
         """`statistics`: the group of tensors that have no gradient; what is sent of them is their value."""
-        kept = distinct(parameters)
+        kept = distinct_parameters(parameters)
         self._statistics = statistics
         check_cover([(name, parameter.numel()) for name, parameter, _ in kept], blocks)
         home = {block.parameter: (block.server, block.group) for block in blocks if block.begin == 0}

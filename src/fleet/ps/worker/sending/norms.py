@@ -1,7 +1,7 @@
 """The norm of a worker's gradients, which it scales before anything is sent.
 
 In sync mode with several workers the mean of a step is known to the servers alone, and each has a part of it:
-`fleet.ps.server.settling` has them find the norm of all.
+`fleet.ps.server.clipping` has them find the norm of all.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from fleet.errors import CommunicationError
 from fleet.ps.job.patience import longest_wait_s
-from fleet.ps.wire.budget import SMALL_BYTES, Account
+from fleet.ps.wire.budget import SMALL_BYTES, MemoryAccount
 
 _calls = threading.local()
 
@@ -21,7 +21,7 @@ _calls = threading.local()
 class Caller:
     """Who waits for the answer to one call."""
 
-    def __init__(self, departures: Departures | None = None, account: Account | None = None) -> None:
+    def __init__(self, departures: Departures | None = None, account: MemoryAccount | None = None) -> None:
         self.is_gone = False
         self.account = account
         """The memory that its messages hold, if somebody counts it."""
@@ -89,7 +89,7 @@ def wait_for(changed: threading.Condition, is_over: Callable[[], bool], timeout_
 
 
 class Departures:
-    """Wakes those who wait on behalf of callers that have gone, many at once.
+    """Wakes threads that wait on behalf of callers that have gone, many at once.
 
     Whoever notices that a caller has gone must not block, and a thousand may go in one moment: each condition is
     notified by a thread of its own here, once for all that left while it was being taken.
@@ -102,7 +102,7 @@ class Departures:
         self._thread = threading.Thread(target=self._run, name="fleet-departures", daemon=True)
 
     def start(self) -> None:
-        """Begin to wake."""
+        """Start the thread."""
         self._thread.start()
 
     def tell(self, changed: threading.Condition) -> None:

@@ -1,10 +1,10 @@
-"""How a synchronous step ends whose mean gradient has a largest norm, where several servers hold parts of that mean.
+"""How servers clip the mean gradient of a synchronous step when each of them holds only a part of it.
 
     worker: Push                     each server: takes it, and answers at once
     worker: Norm                     each server: has the pushes of all workers -> the squared norm of its part
     worker: Norm, with the sum       each server: scales its part by the same factor, applies it, writes it down
 
-Every worker does so, and the first word of the sum counts: none waits for another one to speak, and any may die. The
+Every worker does so, and the first sum that arrives counts: no worker waits for another one, and any may die. The
 sum is the same whoever adds. What a server has taken and not applied is gone if it dies, as ever in sync mode; it says
 so (`is_lost`), and the push is sent again. A server that has applied the step answers with the sum it was done with.
 """
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from fleet.errors import CommunicationError, DeadlineError, UsageError
 from fleet.ps.held.mean_norm import mean_squared_norm
 from fleet.ps.proto import ps_pb2
-from fleet.ps.steps.lacking import too_late
-from fleet.ps.wire import presence
+from fleet.ps.steps.missing_workers import too_late
+from fleet.ps.wire import callers
 
 if TYPE_CHECKING:
-    from fleet.ps.held.update import PushedUpdate
+    from fleet.ps.held.requests import PushedUpdate
     from fleet.ps.server.pushes import Pushes
     from fleet.ps.steps.core import Core
     from fleet.ps.wire.messages import Tensors
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 Reply = ps_pb2.NormReply.Header
 
 
-class Settling:
-    """A server's side."""
+class StepClipping:
+    """Answers `Norm`, on one server."""
 
     def __init__(self, core: Core, pushes: Pushes) -> None:
         self._core = core
@@ -59,12 +59,12 @@ class Settling:
             return reply is not None
 
         with core.changed:
-            if not presence.wait_for(core.changed, is_over, header.timeout_ms / 1000):
+            if not callers.wait_for(core.changed, is_over, header.timeout_ms / 1000):
                 raise DeadlineError(too_late(holdings, rounds, header.timeout_ms))
         return found[0], ()
 
     def _look(self, header: ps_pb2.NormRequest.Header) -> ps_pb2.NormReply.Header | None:
-        """Under `changed`: the answer, or None where it is still to be waited for."""
+        """Under `changed`: the answer, or None while it cannot be given yet."""
         core, who = self._core, header.caller
         holdings, rounds = core.state.held, core.state.rounds
         version = core.reached(holdings, who, header.step + 1, wants_dense=False)

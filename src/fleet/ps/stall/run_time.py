@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class RanTime:
-    """Looked at every `interval_s`; a look that comes much later than that was kept from running."""
+    """Counts the time in which this process ran. `look` is called every `interval_s`; a late one shows a gap."""
 
     def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -17,7 +17,7 @@ class RanTime:
         """When a gap ended, and how many seconds it took."""
 
     def look(self) -> None:
-        """Called again and again."""
+        """Note that the process runs; to be called every `interval_s`."""
         now = self._clock()
         lost_s = now - self._last - 2 * self._interval_s
         if lost_s > 0:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def awaited_by_all(holdings: Holdings, rounds: Rounds) -> Awaited:
-    """What the present step lacks; nothing outside synchronous mode, once dense parameters have values."""
+    """What the present step waits for; outside synchronous mode nothing, once dense parameters have values."""
     if not holdings.is_started:
         return Awaited("worker 0 to send the first values of the dense parameters", (0,))
     missing = tuple(rounds.missing()) if holdings.job.mode == "sync" else ()
@@ -36,7 +36,7 @@ def too_late(holdings: Holdings, rounds: Rounds, timeout_ms: int) -> str:
 
 
 def forsaken(holdings: Holdings, rounds: Rounds) -> str | None:
-    """The error of a wait for workers of whom some have ended without taking leave; None if all are there."""
+    """The error of a wait for workers that have ended without taking leave; None if there are none."""
     if not rounds.gone:
         return None
     missing = [worker for worker in awaited_by_all(holdings, rounds).workers if worker in rounds.gone]

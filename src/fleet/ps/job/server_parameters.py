@@ -12,7 +12,7 @@ from fleet.errors import UsageError
 Named = tuple[str, torch.Tensor, int]  # name, parameter, group
 
 
-def distinct(parameters: Iterable[Named]) -> list[Named]:
+def distinct_parameters(parameters: Iterable[Named]) -> list[Named]:
     """The parameters that need a place on servers, in order; each is (name, parameter, group).
 
     A parameter that comes twice, as tied weights do, counts under its first name; one without elements is left out.

@@ -1,4 +1,4 @@
-"""A worker's side of a meeting of workers: what all have said, or who did not come. The servers' first one is asked."""
+"""A worker's side of meetings: it asks server 0 what all have said, or who did not come."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # How long one call waits on the server, and how often somebody who is at work says so.
 _WAIT_S = 5.0
 _SIGN_S = 2.0
-# How long one waits by itself whom the server did not let wait.
+# How long a worker pauses that the server did not let wait.
 _PAUSE_S = 0.3
 
 
@@ -48,11 +48,11 @@ class Attendee(Protocol):
         """Call server 0, whichever that is when the call is made."""
 
 
-class Gathering:
-    """Meetings of one worker with the others, under names that all of them use. It is also a small world.
+class WorkerMeetings:
+    """Meetings of one worker with the others, under names that all of them use; also a small world.
 
-    `timeout_s`: how long to wait for those who give no sign of being at work. `progress`: in a durable job, what this
-    worker was told in a former life, which is not asked for again.
+    `timeout_s`: how long to wait for workers that give no sign of being at work. `progress`: in a durable job, what
+    this worker was told in a former life, which is not asked for again.
     """
 
     def __init__(self, client: Attendee, name: str, timeout_s: float, progress: Progress | None = None) -> None:
@@ -64,12 +64,12 @@ class Gathering:
         self._progress = progress
         self._turns = Turns() if progress is None else progress.turns
         self._everybody = () if client.caller(0).incarnation else tuple(range(self.size))
-        """Named to servers that have not been told of the job."""
+        """Whom to wait for, for servers that do not know the job yet."""
         self.purpose = name
-        """What this worker is doing where all must, for errors: a call such as `checkpoint.load()`."""
+        """The call that all workers must make here, such as `checkpoint.load()`, for errors."""
 
     def gather_bytes(self, own: bytes) -> list[bytes]:
-        """What every worker gave, by index: the next of a row of meetings that all hold in the same order."""
+        """What every worker gave, by index, at the next of the meetings that all hold in the same order."""
         topic = self.next_topic
         self._turns.take(self._name)
         return self.gather_at(topic, own, self._progress)
@@ -85,12 +85,12 @@ class Gathering:
         return [text.encode("latin-1") for text in texts]
 
     def knows(self, ahead: int) -> bool:
-        """Whether a former life was told what the `ahead`th `gather_bytes` from here, from 1, will give."""
+        """Whether a former life was told the result of the `ahead`th `gather_bytes` from here, counted from 1."""
         name = f"{self._name}/{self.topic(ahead)}"
         return self._progress is not None and name in self._progress.answers
 
     def is_told(self, topic: str, others: Sequence[int] = ()) -> bool:
-        """Whether all, or all of `others`, have come to a meeting; this worker does not come by asking."""
+        """Whether all, or all of `others`, have come to a meeting; asking does not count as coming."""
         return self.size > 1 and self._call(topic, None, others, 0.0, False).is_complete
 
     @property
@@ -107,8 +107,8 @@ class Gathering:
     ) -> list[str]:
         """Say something, and return what every worker has said when all, or all of `others`, have come.
 
-        DeadlineError, which names those who have not and `what` they should have called, after `timeout_s`; at once if
-        they have left, or, `is_between_steps` in sync mode, have made a step instead.
+        DeadlineError after `timeout_s`, naming those who have not and `what` they should have called; at once if they
+        have left or, with `is_between_steps` in sync mode, have made a step instead.
         """
         if self.size == 1:
             return [text]
@@ -136,10 +136,10 @@ class Gathering:
                         f"waited {self._timeout_s:g} s for {workers_text(reply.missing)} to come to {what}; every "
                         "worker calls it, at the same step"
                     )
-                if is_between_steps and wait.is_due:  # in the background nobody is kept from anything
+                if is_between_steps and wait.is_due:  # what waits in the background delays nobody
                     missing = tuple(reply.missing)
                     wait.tell(Awaited(f"{workers_text(missing)} to come to {what}", missing))
-                if time.monotonic() - asked < wait_s / 2:  # more wait there than it has threads for
+                if time.monotonic() - asked < wait_s / 2:  # the server had no thread for this wait
                     time.sleep(random.uniform(0.5, 1.0) * min(_PAUSE_S, wait_s))
 
     def tell(self, topic: str, text: str) -> None:
@@ -154,7 +154,7 @@ class Gathering:
 
     @contextmanager
     def giving_signs(self, topic: str) -> Iterator[None]:
-        """Inside, a thread gives signs."""
+        """Within this, a thread gives signs."""
         if self.size == 1:
             yield
             return
@@ -164,7 +164,7 @@ class Gathering:
             while not is_over.wait(_SIGN_S):
                 try:
                     self.give_sign(topic)
-                except CommunicationError:  # who works inside meets it too
+                except CommunicationError:  # whoever works inside will get it too
                     return
 
         thread = Thread(target=give, name="fleet-sign", daemon=True)

@@ -1,4 +1,4 @@
-"""What a server writes into its log about the job that was declared to it, and about checkpoints."""
+"""What a server writes into its log about the job that was declared to it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _MOST_NAMES = 8
 """A model may have thousands of parameters; their sizes are in the checkpoint."""
 
 
-def declared(job: JobSpec, server: int) -> str:
-    """One line: whom this server serves, how, and what it holds of it."""
+def job_line(job: JobSpec, server: int) -> str:
+    """One line: whom this server serves, in which mode, and what it holds."""
     tables = [f"{table.name} (width {table.width}, {table.rule.name})" for table in job.tables]
     names = [name for name, _ in job.dense.shapes]
     here = sum(block.end - block.begin for block in job.dense.blocks if block.server == server)

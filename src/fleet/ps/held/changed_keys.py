@@ -1,4 +1,4 @@
-"""Which rows have changed since a copy of them began, and those rows among all."""
+"""Which rows have changed since a copy of them began, and how to pick them out of all."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from fleet.ps.held.update import AssignedRows, PushedUpdate
+    from fleet.ps.held.requests import AssignedRows, PushedUpdate
 
 _NOTED_AT_ONCE = 1 << 20
 
 
-class NotedKeys:
+class ChangedKeys:
     """The keys whose rows have changed since a copy of them began, by table."""
 
     def __init__(self, num_tables: int) -> None:
@@ -23,7 +23,7 @@ class NotedKeys:
         self._keys: list[list[NDArray[np.int64]]] = [[] for _ in range(num_tables)]
         self._sizes = [0] * num_tables
         self.is_spoiled = False
-        """Whether rows were deleted or replaced: then a copy is worth nothing."""
+        """Whether rows were deleted or replaced: then the copy is worthless."""
 
     def add(self, updates: Sequence[PushedUpdate]) -> None:
         """Note what some pushes have changed."""
@@ -49,7 +49,7 @@ class NotedKeys:
 
 
 def only(rows: dict[str, Any], chosen: Callable[[NDArray[np.int64]], NDArray[np.bool_]]) -> dict[str, Any]:
-    """The exported rows, and keys that wait for one, whose keys are chosen."""
+    """The chosen ones among exported rows, and among keys that wait for a row."""
     masks = {False: chosen(rows["keys"]), True: chosen(rows["waiting_keys"]) if "waiting_keys" in rows else None}
     return {name: array[masks[name.startswith("waiting_")]] for name, array in rows.items()}
 

@@ -13,8 +13,8 @@ from fleet import _native
 from fleet.checkpoint import Form
 from fleet.errors import UsageError
 from fleet.ps.job.spec import JobSpec, TableSpec
-from fleet.ps.journal.records import Part
-from fleet.ps.wire import presence
+from fleet.ps.journal.records import RecordPart
+from fleet.ps.wire import callers
 from fleet.ps.wire.formats import exact_groups
 from fleet.strategy.wire import FORMATS
 
@@ -82,12 +82,12 @@ class PushedUpdate:
     worker: int
     step: int
     push: _native.PlanePush | None = None
-    """Its gradients, as native code has read them; None: it has none."""
+    """Its gradients, read by native code; None: it has none."""
     sequence: int = 0
     steps: int = 0
     position: bytes = b""
     """Where its worker is after it: see proto/ps.proto."""
-    record: Part | None = None
+    record: RecordPart | None = None
     """What a journal keeps of it."""
     is_pass: bool = False
     """Whether its worker has no batch left: it has no gradients, and does not count in the mean of its step."""
@@ -125,7 +125,7 @@ class PushedUpdate:
         return [] if self.push is None else [DenseUpdate(*part) for part in self.push.dense]
 
 
-class Taken(NamedTuple):
+class PushOutcome(NamedTuple):
     """What became of a push."""
 
     is_new: bool
@@ -152,7 +152,7 @@ def read_push(
     found = reader.read_push(header.SerializeToString(), tensors)
     if isinstance(found, _native.PlaneRefusal):
         raise _refused(found, job, f"push of worker {header.caller.worker}, step {header.step}")
-    presence.reserve(found.decoded_bytes)
+    callers.reserve(found.decoded_bytes)
     return found
 
 
@@ -166,7 +166,9 @@ def read_pull(
     return [TablePull(*one) for one in found]
 
 
-def update_of(header: ps_pb2.PushRequest.Header, push: _native.PlanePush, record: Part | None = None) -> PushedUpdate:
+def update_of(
+    header: ps_pb2.PushRequest.Header, push: _native.PlanePush, record: RecordPart | None = None
+) -> PushedUpdate:
     """A push that was read, with what its header says of it; `record`: what a journal keeps of it."""
     return PushedUpdate(
         header.caller.worker,
@@ -280,12 +282,12 @@ def table_spec(job: JobSpec, index: int, who: str) -> TableSpec:
 
 
 def read_keys(tensor: Tensor, where: str) -> NDArray[np.int64]:
-    """Keys as they travel."""
+    """Keys from the tensor of a request."""
     return _read(tensor, np.int64, (-1,), f"{where}, keys")
 
 
 def read_floats(tensor: Tensor, shape: tuple[int, ...], where: str) -> NDArray[np.float32]:
-    """Rows or gradients as they travel."""
+    """Rows or gradients from the tensor of a request."""
     return _read(tensor, np.float32, shape, where)
 
 

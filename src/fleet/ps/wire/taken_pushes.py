@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TakenPushes(NamedTuple):
-    """Which pushes of one life of a worker were taken."""
+    """The pushes of one life of a worker that were taken: all up to `upto`, and those in `later`."""
 
     incarnation: int
     upto: int
@@ -16,7 +16,7 @@ class TakenPushes(NamedTuple):
         return isinstance(sequence, int) and (sequence <= self.upto or sequence in self.later)
 
     def reaches(self, other: TakenPushes) -> bool:
-        """Whether it has what another has, or is of a later life."""
+        """Whether this has all that `other` has, or belongs to a later life."""
         if self.incarnation != other.incarnation:
             return self.incarnation > other.incarnation or not (other.upto or other.later)
         if other.upto - self.upto > len(self.later):
@@ -24,7 +24,7 @@ class TakenPushes(NamedTuple):
         return all(one in self for one in (*other.later, *range(self.upto + 1, other.upto + 1)))
 
     def joined(self, other: TakenPushes) -> TakenPushes:
-        """What either has, of the newer life if they are of different ones."""
+        """What either has; where their lives differ, the one of the newer life."""
         if self.incarnation != other.incarnation:
             return max(self, other, key=lambda one: one.incarnation)
         upto = max(self.upto, other.upto)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError
 from fleet.ps.job.patience import is_durable
-from fleet.ps.journal.records import Kind, Part
-from fleet.ps.meetings.visits import CallVisit, Elsewhere
+from fleet.ps.journal.records import Kind, RecordPart
+from fleet.ps.meetings.waiting import CallVisit, Elsewhere
 
 if TYPE_CHECKING:
     from fleet import _native
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from fleet.ps.steps.core import Core
 
 
-class Attendance:
-    """Answers calls of workers who meet."""
+class MeetCalls:
+    """Answers `Meet`: admits the caller, has the journal know what it says, and lets it wait."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def meet(self, header: ps_pb2.MeetRequest.Header) -> ps_pb2.MeetReply.Header:
-        """Say what a worker says, and wait on its behalf."""
+        """Note what a worker says, and wait on its behalf."""
         admitted = self._admit(header)
         self._record(header)
         return self._core.state.meetings.answer(header, *admitted)
 
     def visit(self, call: _native.PlaneCall, header: ps_pb2.MeetRequest.Header) -> CallVisit | None:
-        """The same for a call that native code keeps: the visit if it waits, None if it has been answered."""
+        """Do the same for a call that native code keeps: the visit if it waits, None if it has been answered."""
         visit = CallVisit(header, *self._admit(header), call)
         self._record(header)
         return visit if self._core.state.meetings.visit(visit) else None
@@ -41,15 +41,15 @@ class Attendance:
     def _admit(self, header: ps_pb2.MeetRequest.Header) -> tuple[int, Elsewhere]:
         """How many workers there are, and who of the missing will not come; an error where the caller may not."""
         core = self._core
-        if is_durable() and not header.caller.incarnation:  # they may meet before one has declared the job
+        if is_durable() and not header.caller.incarnation:  # workers may meet before any has declared the job
             self._refuse_if_over()
             return len(header.others), self._nobody
         job, rounds = core.known(header.caller).job, core.state.rounds
-        # In a durable job a push may be a former life's, whose next one has yet to come here.
+        # In a durable job a push may be from a former life, while the next one has yet to come here.
         is_telling = job.mode == "sync" and header.is_between_steps and not is_durable()
 
         def elsewhere(missing: Set[int]) -> list[int]:
-            core.known(header.caller)  # also while it waits
+            core.known(header.caller)  # called again and again while it waits
             found = rounds.away_of(missing)
             if is_telling and header.caller.worker not in (pushed := rounds.pushed()):
                 found |= missing & pushed
@@ -70,7 +70,7 @@ class Attendance:
         """Have the journal know what a worker says, if there is one and it is new."""
         if self._is_recorded(header):
             with self._core.gate.open():
-                self._core.record(Kind.MEET, [Part(header.SerializeToString())])
+                self._core.record(Kind.MEET, [RecordPart(header.SerializeToString())])
                 self._core.state.meetings.come(header.name, header.caller.worker, header.text)
 
     def _is_recorded(self, header: ps_pb2.MeetRequest.Header) -> bool:

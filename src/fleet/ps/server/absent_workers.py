@@ -1,8 +1,8 @@
 """Synchronous steps that go on without a worker: server 0 decides, and the workers tell the other servers.
 
 A step that has waited for `strategy.wait_for_workers_s` is done on server 0 with the pushes it has. Workers push to
-server 0 first in such a job, and to the others when it has answered: with whose pushes the step was done. So every
-server does a step with the same pushes, whoever dies between two of them.
+server 0 first in such a job; its answer says whose pushes the step was done with, and then they push to the others. So
+every server does a step with the same pushes, even if a worker dies in between.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import FleetError, MovedError
 from fleet.observe.waits.waiting import workers_text
-from fleet.ps.journal.records import Kind, Part
+from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.proto import ps_pb2
 from fleet.ps.steps.core import EVERYBODY
 
 if TYPE_CHECKING:
     from fleet.ps.steps.core import Core
 
-# How often it is looked whether a step waits, at the most.
+# How long between two looks at whether a step waits, at the most.
 LOOK_S = 1.0
 
 _log = logging.getLogger(__name__)
 
 
-class Absence:
-    """Looks, on server 0, whether the present step waits for too long."""
+class AbsentWorkers:
+    """Watches on server 0 whether the present step waits too long, and then goes on without absent workers."""
 
     def __init__(self, core: Core, apply_if_complete: Callable[[], int]) -> None:
         self._core = core
@@ -38,7 +38,7 @@ class Absence:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Look from now on, where this is server 0 of a job that goes on without absent workers."""
+        """Begin to watch, if this is server 0 of a job that goes on without absent workers."""
         state = self._core.state
         holdings = state.holdings
         if self._thread is not None or holdings is None or not state.absent_after_ms:
@@ -48,7 +48,7 @@ class Absence:
             self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._is_closed.set()
         if self._thread is not None:
             self._thread.join()
@@ -68,7 +68,7 @@ class Absence:
                     self._go_on(version, limit_s)
                 except MovedError:
                     return
-                except FleetError as error:  # such as a full disk: the step still waits, and is looked at again
+                except FleetError as error:  # such as a full disk: the step still waits, and the next look tries again
                     _log.warning("step %d cannot go on without those it waits for: %s", version, error)
                     since = time.monotonic()
 
@@ -76,7 +76,7 @@ class Absence:
         """Do a step without those who are missing, if it still waits."""
         core = self._core
         with core.gate.open():
-            if core.door.is_shut:  # all servers are to be at the same step just now
+            if core.door.is_shut:  # a cut: all servers must be at the same step now
                 return
             with core.changed:
                 rounds = core.state.rounds
@@ -85,7 +85,7 @@ class Absence:
                 missing = rounds.missing()
                 for worker in missing:
                     left = ps_pb2.LeaveRequest.Header(caller=ps_pb2.Caller(worker=worker), is_absent=True)
-                    core.record(Kind.LEAVE, [Part(left.SerializeToString())])
+                    core.record(Kind.LEAVE, [RecordPart(left.SerializeToString())])
                     core.state.leave(worker, is_unfinished=False, is_absent=True)
                 core.tell(EVERYBODY)
             if missing:

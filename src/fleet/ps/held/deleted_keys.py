@@ -11,7 +11,7 @@ from fleet.checkpoint.files.names import file_name_of
 from fleet.errors import UsageError
 
 
-class Listing:
+class DeletedKeyFiles:
     """A folder that all servers see, in which each of them writes a file for each table: TABLE.server-000.npy.
 
     Keys are added to those that a file has: a call that was sent twice must not empty it.

@@ -1,6 +1,6 @@
 """Workers that wait at a meeting: each in a thread, or as a call that native code keeps without one.
 
-Who comes is counted once for all that wait for the same workers, and nobody is woken in vain: a barrier of n workers
+An arrival is counted once for all that wait for the same workers, and nobody is woken in vain: a barrier of n workers
 costs n arrivals and n answers, and the answer is made once.
 """
 
@@ -18,8 +18,8 @@ Elsewhere = Callable[[Set[int]], list[int]]
 """Which of the missing will not come, ascending; it raises where the caller may not wait any more."""
 
 
-class Told:
-    """An answer that many get."""
+class SharedAnswer:
+    """An answer that many get, encoded once."""
 
     def __init__(self, header: ps_pb2.MeetReply.Header) -> None:
         self.header = header
@@ -27,14 +27,14 @@ class Told:
 
     @property
     def as_bytes(self) -> bytes:
-        """As it travels."""
+        """The header as it travels."""
         if self._bytes is None:
             self._bytes = self.header.SerializeToString()
         return self._bytes
 
 
 class Visit:
-    """One who has called, and may wait. The meetings' lock guards it."""
+    """One call to a meeting, which may wait. The meetings' lock guards it."""
 
     def __init__(self, header: ps_pb2.MeetRequest.Header, num_workers: int, elsewhere: Elsewhere) -> None:
         self.header = header
@@ -42,16 +42,16 @@ class Visit:
         self.num_workers = num_workers
         self.elsewhere = elsewhere
         self.number = 0
-        """By which the meetings know it."""
-        self.told: Told | None = None
-        """What it is told; None: nothing yet."""
+        """The number by which the meetings know it."""
+        self.told: SharedAnswer | None = None
+        """Its answer; None: it has none yet."""
 
-    def tell(self, told: Told) -> None:
-        """The wait is over."""
+    def tell(self, told: SharedAnswer) -> None:
+        """End the wait with this answer."""
         self.told = told
 
     def look(self) -> None:
-        """Something has happened that may concern it."""
+        """Look again: something has happened that may concern it."""
 
     @property
     def is_gone(self) -> bool:
@@ -60,7 +60,7 @@ class Visit:
 
 
 class ThreadVisit(Visit):
-    """It waits in a thread, on a condition of its own."""
+    """A call that waits in a thread, on a condition of its own."""
 
     def __init__(
         self, header: ps_pb2.MeetRequest.Header, num_workers: int, elsewhere: Elsewhere, lock: threading.RLock
@@ -68,7 +68,7 @@ class ThreadVisit(Visit):
         super().__init__(header, num_workers, elsewhere)
         self.changed = threading.Condition(lock)
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: SharedAnswer) -> None:
         super().tell(told)
         self.changed.notify_all()
 
@@ -77,7 +77,7 @@ class ThreadVisit(Visit):
 
 
 class CallVisit(Visit):
-    """It is a call that native code keeps, and has `fleet.ps.server.plane_server` look at when something happens."""
+    """A call that native code keeps; `fleet.ps.server.plane_server` looks at it when something happens."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class CallVisit(Visit):
         super().__init__(header, num_workers, elsewhere)
         self._call = call
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: SharedAnswer) -> None:
         super().tell(told)
         self._call.reply(told.as_bytes, ())
 
@@ -103,11 +103,11 @@ class Party:
 
     def __init__(self, missing: set[int], *, is_between_steps: bool) -> None:
         self.missing = missing
-        """Whom they wait for."""
+        """The workers that they wait for."""
         self.is_between_steps = is_between_steps
-        """Whether who makes a step instead will not come."""
+        """Whether a worker that makes a step instead counts as one that will not come."""
         self._visits: dict[int, list[Visit]] = {}
-        """By worker; more than one where a connection was lost, and the call came again."""
+        """By worker; more than one where the connection was lost and the call was sent again."""
 
     def __iter__(self) -> Iterator[Visit]:
         return (visit for visits in list(self._visits.values()) for visit in visits)
@@ -120,13 +120,13 @@ class Party:
         return self._visits.get(worker, ())
 
     def add(self, visit: Visit) -> list[Visit]:
-        """Have one wait; those of its former calls that nobody waits for any more."""
+        """Have a visit wait; returns former ones of its worker that nobody waits for any more."""
         before = self._visits.get(visit.worker, [])
         self._visits[visit.worker] = [*(one for one in before if not one.is_gone), visit]
         return [one for one in before if one.is_gone]
 
     def remove(self, visit: Visit) -> None:
-        """It waits no more; again it changes nothing."""
+        """Stop waiting; idempotent."""
         left = [one for one in self._visits.pop(visit.worker, ()) if one is not visit]
         if left:
             self._visits[visit.worker] = left

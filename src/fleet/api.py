@@ -15,8 +15,8 @@ from fleet.observe.metrics.steps import steps
 from fleet.observe.metrics.writer import begin as begin_figures
 from fleet.observe.traces.trace_files import begin as begin_trace
 from fleet.roles import Identity, Role, RoleMaker, discover
-from fleet.runtime.calls import ServerCalls
 from fleet.runtime.jobs import kind_of
+from fleet.runtime.server_calls import ServerCalls
 from fleet.runtime.threads import Threads
 from fleet.strategy import DistributedStrategy
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fleet.collective.world.util import Util
+    from fleet.runtime.collective_job import CollectiveJob
     from fleet.runtime.jobs import JobKind, Minimizing
     from fleet.runtime.modules.evaluate import MetricLike, Step
     from fleet.runtime.modules.module_job import ModuleJob
-    from fleet.runtime.pairs import Pairs
-    from fleet.runtime.planning.script import Watched
+    from fleet.runtime.planning.script import PlannedScript
 
     Model = TypeVar("Model", bound=nn.Module)
 
@@ -56,8 +56,8 @@ class Fleet(ServerCalls):
         self._device: torch.device | None = None
         self._group: dist.ProcessGroup | None = None
         self._util: Util | None = None
-        self._pairs: Pairs | None = None
-        self._plan: Watched | None = None
+        self._pairs: CollectiveJob | None = None
+        self._plan: PlannedScript | None = None
 
     def init(
         self,
@@ -239,12 +239,12 @@ class Fleet(ServerCalls):
         self._registered = job
         return made
 
-    def _watched(self) -> Watched | None:
+    def _watched(self) -> PlannedScript | None:
         """What `fleetrun plan` lets this script run for; None everywhere else."""
         if self._plan is None and (told := env.FLEET_PLAN.get()) is not None:
-            from fleet.runtime.planning.script import Watched
+            from fleet.runtime.planning.script import PlannedScript
 
-            self._plan = Watched(told)
+            self._plan = PlannedScript(told)
         return self._plan
 
     def _module_job_beside_servers(self) -> ModuleJob:
@@ -272,13 +272,13 @@ class Fleet(ServerCalls):
                 "or call fleet.distributed_optimizer() first"
             )
 
-    def _collective(self) -> Pairs:
+    def _collective(self) -> CollectiveJob:
         if self._pairs is None:
-            from fleet.runtime.pairs import Pairs
+            from fleet.runtime.collective_job import CollectiveJob
 
             strategy = self._strategy or DistributedStrategy()
             strategy.require_supported(True)  # it may have changed since fleet.init()
-            self._pairs = Pairs(self._identity(), strategy, self.device)
+            self._pairs = CollectiveJob(self._identity(), strategy, self.device)
         return self._pairs
 
     def join(self) -> AbstractContextManager[None]:

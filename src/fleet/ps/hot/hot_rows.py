@@ -22,11 +22,11 @@ import torch
 from numpy.typing import NDArray
 
 from fleet import _native
-from fleet.ps.hot.slot_sets import FULL, TAKEN, Plan, SlotSets, kinds_of
+from fleet.ps.hot.slot_sets import FULL, TAKEN, SlotAssignment, SlotSets, kinds_of
 from fleet.ps.job.rule_table import TensorRule
 from fleet.ps.job.spec import TableSpec
 from fleet.ps.job.staging import download, host_buffer, upload, wait_for
-from fleet.ps.worker.asking.aside import used_here
+from fleet.ps.worker.asking.side_thread import used_here
 from fleet.ps.worker.parts import meters
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ CHUNK = 1 << 18
 """Records that are copied at once where all are."""
 
 
-class Placement:
+class SlotPlacement:
     """The slots of a lookup's keys, once they have some. While it lives, they are theirs."""
 
     def __init__(self, call: int, oldest: int) -> None:
@@ -54,10 +54,10 @@ class Placement:
         self._slots = slots
 
 
-class Part(NamedTuple):
+class SlotGradients(NamedTuple):
     """The gradients [U, D] of one lookup."""
 
-    placement: Placement
+    placement: SlotPlacement
     grads: torch.Tensor
 
 
@@ -84,15 +84,15 @@ class HotRows:
         """The bytes of device memory in use, with what finds the rows."""
         return self._records.nbytes + self._sets.nbytes
 
-    def expect(self) -> Placement:
+    def expect(self) -> SlotPlacement:
         """What `place` will fill. Now, not then: rows of who is alive now may be trained by what nobody waits for."""
         self._num_calls += 1
-        placement = Placement(self._num_calls, min(list(self._live), default=self._num_calls))
+        placement = SlotPlacement(self._num_calls, min(list(self._live), default=self._num_calls))
         self._live[self._num_calls] = None
         weakref.finalize(placement, self._live.pop, self._num_calls, None)
         return placement
 
-    def place(self, keys: torch.Tensor, placement: Placement) -> None:
+    def place(self, keys: torch.Tensor, placement: SlotPlacement) -> None:
         """Give distinct keys, which may lie anywhere, slots with their rows in them."""
         with meters.measured("place"):
             keys = upload(keys, self._device)
@@ -112,7 +112,7 @@ class HotRows:
                     self._table.read(new_keys, records)
                 self._records.index_copy_(0, plan.gone_slots, upload(records, self._device))
 
-    def _planned(self, keys: torch.Tensor, placement: Placement) -> tuple[Plan, NDArray[np.int64]]:
+    def _planned(self, keys: torch.Tensor, placement: SlotPlacement) -> tuple[SlotAssignment, NDArray[np.int64]]:
         """Where keys go; of the new ones, in host memory, the keys, those that they drive out, and the kinds [3, M]."""
         while True:
             plan = self._sets.plan(keys, placement.call, placement.oldest)
@@ -146,13 +146,13 @@ class HotRows:
         if writing is not None:
             writing.result()
 
-    def rows(self, placement: Placement, num_zeros: int) -> torch.Tensor:
+    def rows(self, placement: SlotPlacement, num_zeros: int) -> torch.Tensor:
         """The values of the rows now, [U, D], and so many rows of zeros after them."""
         with self._lock:
             found = self._floats(self._records).index_select(0, used_here(placement.slots))
         return torch.cat([found, found.new_zeros(num_zeros, found.shape[1])]) if num_zeros else found
 
-    def apply(self, parts: Sequence[Part], lr: float, now: int, *, skips: bool) -> torch.Tensor | None:
+    def apply(self, parts: Sequence[SlotGradients], lr: float, now: int, *, skips: bool) -> torch.Tensor | None:
         """One step of the rule; `now` is its time. With `skips`, how many rows were left alone for a NaN or an Inf."""
         slots, grads, times = _summed(parts)
         with self._lock:
@@ -222,7 +222,7 @@ class HotRows:
                 torch.cuda.synchronize(self._device)
 
 
-def _summed(parts: Sequence[Part]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | int]:
+def _summed(parts: Sequence[SlotGradients]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | int]:
     """Slots, the gradients of all parts added in their order, and in how many parts each slot is."""
     if len(parts) == 1:
         return parts[0].placement.slots, parts[0].grads, 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.ps.hot.hot_rows import HotRows, Part, Placement
+from fleet.ps.hot.hot_rows import HotRows, SlotGradients, SlotPlacement
 from fleet.ps.job.rule_table import RULES
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import Answer, LocalTransport, Transport
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from fleet.ps.job.spec import JobSpec, TableSpec
     from fleet.ps.wire.messages import Tensors
-    from fleet.ps.worker.asking.aside import After, AtOnce
     from fleet.ps.worker.asking.lookup import Lookup
+    from fleet.ps.worker.asking.side_thread import After, NoSideThread
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.parts.contract import Done, Update
 
@@ -35,7 +35,7 @@ class HotTables(NoHotTables):
     """Rows of some tables, by index. Used by the thread that trains; `aside` does what touches the tables."""
 
     def __init__(
-        self, client: Client, sizes: Mapping[int, int], device: torch.device, aside: AtOnce, done: Done
+        self, client: Client, sizes: Mapping[int, int], device: torch.device, aside: NoSideThread, done: Done
     ) -> None:
         """`sizes`: how many rows of each table."""
         self.sizes = dict(sizes)
@@ -52,7 +52,7 @@ class HotTables(NoHotTables):
             table: HotRows(job.tables[table], tables[table], size, device, self._writer)
             for table, size in sizes.items()
         }
-        client.place.go_by(0, _HotTransport(transport, self))
+        client.server_set.go_by(0, _HotTransport(transport, self))
 
     @property
     def nbytes(self) -> int:
@@ -62,10 +62,10 @@ class HotTables(NoHotTables):
     def __contains__(self, table: int) -> bool:
         return table in self._rows
 
-    def expect(self, table: int) -> Placement:
+    def expect(self, table: int) -> SlotPlacement:
         return self._rows[table].expect()
 
-    def place(self, lookup: Lookup, placement: Placement) -> None:
+    def place(self, lookup: Lookup, placement: SlotPlacement) -> None:
         self._rows[lookup.table].place(lookup.route.grouped, placement)
         lookup.placement = placement
 
@@ -93,7 +93,7 @@ class HotTables(NoHotTables):
         skips = self._job.nonfinite == "skip"
         for table in sorted({lookup.table for lookup, _ in used}):
             own = [
-                Part(lookup.placement, grads)
+                SlotGradients(lookup.placement, grads)
                 for lookup, grads in used
                 if lookup.table == table and lookup.placement is not None
             ]

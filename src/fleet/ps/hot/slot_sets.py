@@ -30,7 +30,7 @@ _FACTORS = (-7046029254386353131, -4658895280553007687)  # odd, of 64 bits, with
 _LAST = torch.iinfo(torch.int64).max
 
 
-class Plan(NamedTuple):
+class SlotAssignment(NamedTuple):
     """Where the keys of a batch are or will be."""
 
     keys: torch.Tensor
@@ -73,7 +73,7 @@ class SlotSets:
         """The bytes of device memory in use."""
         return sum(one.nbytes for one in (self._keys, self._slots, self._calls, self._uses))
 
-    def plan(self, keys: torch.Tensor, now: int, oldest: int) -> Plan:
+    def plan(self, keys: torch.Tensor, now: int, oldest: int) -> SlotAssignment:
         """Find distinct keys, and ways for those that are not there; keys whose last call was `oldest` or later stay.
 
         `now`: this call, larger than any before. Waits for the device once, to know how many are missing.
@@ -101,18 +101,18 @@ class SlotSets:
         gone_keys = self._keys.view(-1).index_select(0, new_ways)
         gone_slots = self._slots.view(-1).index_select(0, new_ways).long()
         facts = torch.stack([keys.index_select(0, new), gone_keys, values])
-        return Plan(keys, sets, ways, new, new_ways, gone_slots, facts)
+        return SlotAssignment(keys, sets, ways, new, new_ways, gone_slots, facts)
 
-    def _plan_by(self, kernels: ModuleType, keys: torch.Tensor, now: int, oldest: int) -> Plan:
+    def _plan_by(self, kernels: ModuleType, keys: torch.Tensor, now: int, oldest: int) -> SlotAssignment:
         sets, ways, new = kernels.find(keys, self._keys, self._calls, now, _FACTORS, EMPTY)
         found = kernels.choose(keys, sets, ways, new, self._index, oldest, _LAST)
-        return Plan(keys, sets, ways, *found)
+        return SlotAssignment(keys, sets, ways, *found)
 
     @property
     def _index(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         return self._keys, self._slots, self._calls, self._uses
 
-    def take(self, plan: Plan, now: int) -> torch.Tensor:
+    def take(self, plan: SlotAssignment, now: int) -> torch.Tensor:
         """Do as planned in the same call, none being FULL; the slots of all keys."""
         if self._kernels is not None:
             found: torch.Tensor = self._kernels.take(plan.keys, plan.sets, plan.ways, self._index, now, MOST)

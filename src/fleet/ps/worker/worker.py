@@ -16,24 +16,24 @@ import torch
 from fleet import _native
 from fleet.errors import NotReadyError
 from fleet.ps.job.staging import wait_for
-from fleet.ps.worker.asking.aside import AtOnce
 from fleet.ps.worker.asking.lookup import Lookup, Request
-from fleet.ps.worker.asking.lookups_ahead import LookupsAhead
+from fleet.ps.worker.asking.lookup_maker import LookupMaker
+from fleet.ps.worker.asking.side_thread import NoSideThread
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.life.data_ahead import DataAhead
 from fleet.ps.worker.modes.base import PushPolicy
 from fleet.ps.worker.parts.contract import Done, StepPart, Update
-from fleet.ps.worker.parts.figures import StepFigures
+from fleet.ps.worker.parts.measured_steps import MeasuredSteps
 from fleet.ps.worker.parts.no_hot_tables import NoHotTables
-from fleet.ps.worker.sending.by_hand import refuse_changes
+from fleet.ps.worker.sending.changed_by_hand import refuse_changes
 from fleet.ps.worker.sending.finite import is_finite, nonfinite_error
 from fleet.ps.worker.sending.gradients import Gradients, push_of
-from fleet.ps.worker.sending.kept import KeptTensors, take_kept
+from fleet.ps.worker.sending.kept_tensors import KeptTensors, take_kept
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor
     from fleet.ps.worker.life.passing import Passing
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.sending.flat import FlatParameters
 
 
@@ -64,11 +64,11 @@ class Worker:
     """Further names of the model's tensors, as tied weights have."""
     has_optimizer: bool = True
     """Whether somebody will call `step`; without it, rows are looked up to be read only."""
-    progress: Progress | None = None
+    progress: ScriptProgress | None = None
     """Where this worker is, for its next life; None if it will have none."""
     passing: Passing | None = None
     """What happens at the end of this worker's batches; None where nobody waits for it then."""
-    aside: AtOnce = field(default_factory=AtOnce)
+    aside: NoSideThread = field(default_factory=NoSideThread)
     """What makes lookups: where the model is on a GPU, or trains rows itself, beside it."""
     hot: NoHotTables = field(default_factory=NoHotTables)
     """Tables whose hot rows are trained where the model is."""
@@ -78,9 +78,9 @@ class Worker:
     """Where its data is, while `fleet.prefetch` reads ahead."""
 
     def __post_init__(self) -> None:
-        self._lookups = LookupsAhead(self.client, self.policy, self.device, self.aside, self.hot)
+        self._lookups = LookupMaker(self.client, self.policy, self.device, self.aside, self.hot)
         self._parts: Sequence[StepPart] = (
-            StepFigures(self.done.count),
+            MeasuredSteps(self.done.count),
             self._lookups,
             self.aside,
             self.hot,

@@ -28,7 +28,7 @@ from fleet.ps.job.placement import place
 from fleet.ps.job.spec import DenseSpec, JobSpec, RuleSpec, TableSpec
 from fleet.ps.worker.optimizer import ServerOptimizer, Share
 from fleet.ps.worker.sending.encoding import refuse_dense_wire, with_wire
-from fleet.ps.worker.sending.kept import KeptTensors, keep
+from fleet.ps.worker.sending.kept_tensors import KeptTensors, keep
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import Mode
 

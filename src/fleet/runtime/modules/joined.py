@@ -10,7 +10,7 @@ from fleet.jobfiles.ending import begin_work
 from fleet.observe.metrics.step_count import StepCount
 from fleet.ps.together.resharding import Wishes
 from fleet.ps.worker.asking.given_rows import write_rows
-from fleet.ps.worker.life.inputs import Inputs
+from fleet.ps.worker.life.inputs import StepInputs
 from fleet.ps.worker.life.passing import Passing
 from fleet.ps.worker.life.redo import Redo
 from fleet.ps.worker.life.stored_progress import StoredProgress
@@ -18,7 +18,7 @@ from fleet.ps.worker.modes import make_push_policy
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.modes.sync import Sync
 from fleet.ps.worker.parts.contract import Done, StepPart
-from fleet.ps.worker.sending.kept import ChangedTensors, KeptTensors, take_kept
+from fleet.ps.worker.sending.kept_tensors import ChangedTensors, KeptTensors, take_kept
 from fleet.strategy.mode import Mode
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fleet.ps.worker.asking.given_rows import GivenRows
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.sending.flat import FlatParameters
     from fleet.strategy.parameter_server import ASyncConfigs
 
@@ -42,7 +42,7 @@ class Joined:
     device: torch.device
     kept: KeptTensors
     done: Done
-    progress: Progress | None
+    progress: ScriptProgress | None
     passing: Passing | None
     parts: Sequence[StepPart]
 
@@ -60,7 +60,7 @@ def join(
     device: torch.device,
     configs: ASyncConfigs,
     kept: KeptTensors | None = None,
-    progress: Progress | None = None,
+    progress: ScriptProgress | None = None,
     first_rows: Mapping[int, GivenRows] | None = None,
     begin_reshard: Callable[[int], None] = lambda _: None,
     num_optimizers: int = 1,
@@ -98,7 +98,7 @@ def join(
     return Joined(client, policy, flat, device, kept, done, progress, passing, parts)
 
 
-def _keep_changed(kept: KeptTensors, progress: Progress | None) -> None:
+def _keep_changed(kept: KeptTensors, progress: ScriptProgress | None) -> None:
     """Have what the script changes of the rest of its model go with every push, and take up what a former life had."""
     if progress is None or not kept:
         return
@@ -143,7 +143,7 @@ def _setup(
 
 
 def _go_on(
-    client: Client, policy: PushPolicy, flat: FlatParameters | None, done: Done, progress: Progress | None
+    client: Client, policy: PushPolicy, flat: FlatParameters | None, done: Done, progress: ScriptProgress | None
 ) -> list[StepPart]:
     """Begin where a former life of this worker was, if it had one and the servers have steps of it."""
     if progress is None:
@@ -153,7 +153,7 @@ def _go_on(
     done.num_updates -= progress.num_redone
     done.count.go_to(progress.num_steps)
     parts: list[StepPart] = [StoredProgress(progress, done.count)]
-    inputs = Inputs.of(client.worker) if client.job.mode == Mode.SYNC else None
+    inputs = StepInputs.of(client.worker) if client.job.mode == Mode.SYNC else None
     if inputs is not None:
         redo = Redo(inputs, flat, policy, done.num_updates + 1, client.resumed_updates)
         progress.begin_again = redo.begin_again

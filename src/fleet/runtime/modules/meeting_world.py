@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensors
     from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.roles import Identity
 
 # How much is said at one meeting; more takes several.
@@ -81,7 +81,7 @@ class MeetingWorld(World):
     def __init__(
         self,
         who: Identity,
-        progress: Progress,
+        progress: ScriptProgress,
         client: Callable[[], Client | None],
         connect: Callable[[], Sequence[Transport]],
     ) -> None:

@@ -17,9 +17,9 @@ from fleet.nn.sparse import SparseModule
 from fleet.ps.together.resharding import Background, check_reshard, give_up_former
 from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.ps.worker.worker import has_left
-from fleet.runtime.modules import step_parts, unstopped
-from fleet.runtime.modules.join import start_worker
+from fleet.runtime.modules import model_calls, unstopped
 from fleet.runtime.modules.one_writer import OneWriter
+from fleet.runtime.modules.start_worker import start_worker
 from fleet.runtime.saved import saving
 from fleet.strategy.mode import Mode
 
@@ -68,7 +68,7 @@ class ModuleJob:
         if self._model is not model:
             self._optimizers = [one for one in self._optimizers if not self._has_left]  # those of a job that is over
         self._model = model
-        step_parts.watch(model)
+        model_calls.watch(model)
         if self._worker is None and any(is_lazy(parameter) for parameter in model.parameters()):
             for module in model.modules():
                 if isinstance(module, SparseModule):

@@ -46,7 +46,7 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
             )
         worker.prefetch([request for name, inputs in wanted.items() for request in modules[name].requests(inputs)])
 
-    batches, ahead = iter(loader), ReadAhead(worker)
+    batches, ahead = iter(loader), BatchesAhead(worker)
     data = worker.data
     left = data.begin(loader)
     is_inside = False
@@ -79,7 +79,7 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
         ahead.end()
 
 
-class ReadAhead:
+class BatchesAhead:
     """Tells a worker of a durable job, of batches that are read ahead, where its data was before each.
 
     Data ends one batch before the loop does. What a worker does at the end of its batches waits for the last step.

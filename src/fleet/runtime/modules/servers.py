@@ -16,7 +16,7 @@ from fleet.jobfiles.layouts import own_layout, own_layouts, server_folder
 from fleet.net import Endpoint
 from fleet.ps.job.native_threads import use_native_threads
 from fleet.ps.wire.transport import LocalTransport, Transport
-from fleet.ps.worker.life.progress import Progress
+from fleet.ps.worker.life.progress import ScriptProgress
 from fleet.roles import Role
 
 if TYPE_CHECKING:
@@ -83,11 +83,11 @@ class Servers:
         """The checkpoint that a server of this process begins with."""
         self._closed = threading.Event()
         self._ended: threading.Event | None = None
-        self.progress: Progress | None = None
+        self.progress: ScriptProgress | None = None
         """Where this worker is, for its next life; None if it will have none."""
         folder = env.FLEET_DURABLE.get()
         if folder is not None and who.role is Role.WORKER and who.server_endpoints:
-            self.progress = Progress(Path(folder) / f"worker-{who.index}")
+            self.progress = ScriptProgress(Path(folder) / f"worker-{who.index}")
 
     def begin_with(self, model_dir: str | PathLike[str] | None) -> None:
         """Choose the checkpoint; on a server, or where the server will be in this process."""

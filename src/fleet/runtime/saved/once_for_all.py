@@ -11,7 +11,7 @@ from fleet.ps.together.gathering import Gathering
 
 if TYPE_CHECKING:
     from fleet.collective.world.util import Util
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.worker import Worker
     from fleet.roles import Identity
 
@@ -48,7 +48,7 @@ def once_for_all(
 def _in_all_lives(
     worker: Worker,
     name: str,
-    progress: Progress,
+    progress: ScriptProgress,
     act: Callable[[], int],
     follow: Callable[[], None],
     check: Callable[[], None],

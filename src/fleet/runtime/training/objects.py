@@ -35,7 +35,7 @@ class OfAllWorkers(Protocol):
         """Go on from what `state_dict` gave on every worker of the run that was saved."""
 
 
-class Workers(Protocol):
+class RunWorkers(Protocol):
     """The workers of a run as one of them sees the others: a world of `fleet.collective`, or meetings on a server."""
 
     rank: int
@@ -45,7 +45,7 @@ class Workers(Protocol):
         """What every worker gave, by index; all of them call it."""
 
 
-def together(workers: Workers, what: Callable[[], T]) -> T:
+def together(workers: RunWorkers, what: Callable[[], T]) -> T:
     """Do something on every worker; if it fails on one, it fails on all, with that one's reason."""
     failure: Exception | None = None
     try:
@@ -145,7 +145,7 @@ class RunObjects:
         if unused and is_first:
             log.warning("%s has more than was asked for: %s was not loaded", where, ", ".join(unused))
 
-    def load(self, workers: Workers, source: CheckpointSource, own: Mapping[str, Any]) -> None:
+    def load(self, workers: RunWorkers, source: CheckpointSource, own: Mapping[str, Any]) -> None:
         """Give them their state, on every worker. If one refuses, those before it go back to what they were."""
         before: list[tuple[Stateful, Any]] = []
 

@@ -106,14 +106,14 @@ class Optimization:
     def _state_key(self) -> str:
         return f"{self.tag}_state"
 
-    def plan(self, source: CheckpointSource) -> Planned:
+    def plan(self, source: CheckpointSource) -> PlannedOptimizer:
         """What there is to load; CheckpointError if it does not fit. Nothing is changed yet."""
         saved = source.manifest.shared[self.tag]
         if saved["class"] != self.kind:
             raise CheckpointError(
                 f"{source.where} was saved with {saved['class']}, and this optimizer is {self.kind}; use the same class"
             )
-        return Planned(self, self._plan_settings(source, saved["groups"]), *self._plan_state(source))
+        return PlannedOptimizer(self, self._plan_settings(source, saved["groups"]), *self._plan_state(source))
 
     def _plan_settings(self, source: CheckpointSource, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
         group_of = {name: number for number, group in enumerate(groups) for name in group["params"]}
@@ -170,7 +170,7 @@ class Optimization:
         return state, wants
 
 
-class Planned:
+class PlannedOptimizer:
     """Settings and state that fit; `wants` are to be filled before `apply`."""
 
     def __init__(

@@ -50,7 +50,7 @@ def derive(torch_state: torch.Tensor, worker: int, device: torch.device) -> None
         torch.cuda.manual_seed(seed)
 
 
-class Changes:
+class StreamChanges:
     """The streams that were drawn from since this was made, as JSON that is small enough to go with every push.
 
     The next life of a worker comes to the place where this was made with streams of its own; those that its former life

@@ -18,12 +18,12 @@ import torch
 from fleet.errors import FleetError, UsageError
 from fleet.runtime.saved.server_writes import WAS_STARTED_AGAIN
 from fleet.runtime.training.objects import Stateful
-from fleet.runtime.training.random_states import Changes
+from fleet.runtime.training.random_states import StreamChanges
 from fleet.runtime.training.trees import decode, encode
 
 if TYPE_CHECKING:
     from fleet.ps.together.gathering import Gathering
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.runtime.training.served_parts import ServedParts
 
 log = logging.getLogger(__name__)
@@ -38,14 +38,14 @@ class _NoTensorsError(Exception):
 
 
 class Rejoined:
-    """The small state of a run, as `Progress` keeps it."""
+    """The small state of a run, as `ScriptProgress` keeps it."""
 
-    def __init__(self, name: str, parts: ServedParts, workers: Gathering, progress: Progress) -> None:
+    def __init__(self, name: str, parts: ServedParts, workers: Gathering, progress: ScriptProgress) -> None:
         self._name = name
         self._parts = parts
         self._workers = workers
         self._progress = progress
-        self._random = Changes(parts.worker.device)
+        self._random = StreamChanges(parts.worker.device)
         self._known = [0, 0, 0]  # at the last save or load: the script's count, ours, and epochs that were done
         self._was_told = False  # whether the script asked for the step of the former life
         self._warned: set[str] = set()

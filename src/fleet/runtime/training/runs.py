@@ -17,12 +17,12 @@ from fleet.collective.agree import world
 from fleet.collective.model import DistributedModel
 from fleet.errors import UsageError
 from fleet.observe.metrics.steps import steps
-from fleet.runtime.training.objects import RunObjects, Workers
+from fleet.runtime.training.objects import RunObjects, RunWorkers
 from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.restore import Restore
 from fleet.runtime.training.run_parts import RunParts
 from fleet.runtime.training.save_store import SaveStore
-from fleet.runtime.training.writer import Captured, Destination, Keep, Writer
+from fleet.runtime.training.writer import Captured, CheckpointWriter, Destination, Keep
 
 
 class Saving(Protocol):
@@ -37,7 +37,7 @@ class Run(ABC):
 
     CONTENTS: type[Contents]
     """What the last file of its checkpoints says."""
-    workers: Workers
+    workers: RunWorkers
     _num_saves = 0
 
     @abstractmethod
@@ -88,7 +88,7 @@ class Run(ABC):
         """Load a checkpoint; CheckpointError on every worker, and nothing changes, if it does not fit."""
 
 
-def check_settings(workers: Workers, settings: Sequence[object]) -> str:
+def check_settings(workers: RunWorkers, settings: Sequence[object]) -> str:
     """UsageError on every worker if one has other settings; a name for what all have agreed on."""
     told = [json.loads(text) for text in workers.gather_bytes(json.dumps([settings, secrets.token_hex(8)]).encode())]
     for worker, (others, _) in enumerate(told):
@@ -134,9 +134,9 @@ class CollectiveRun(Run):
         captured: Captured | str,
         *,
         background: bool,  # noqa: ARG002 - this worker writes all of it
-    ) -> Writer:
+    ) -> CheckpointWriter:
         assert self._to is not None
-        writer = Writer(self._to, number, step, captured, metric)
+        writer = CheckpointWriter(self._to, number, step, captured, metric)
         writer.start()
         return writer
 

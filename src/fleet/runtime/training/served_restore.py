@@ -11,7 +11,7 @@ from fleet.ps.together.gathering import Gathering
 from fleet.runtime.saved import saving
 from fleet.runtime.training import random_states
 from fleet.runtime.training.objects import damage, together
-from fleet.runtime.training.optimizers import Planned
+from fleet.runtime.training.optimizers import PlannedOptimizer
 from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.served_parts import ServedParts
 from fleet.runtime.training.trees import decode
@@ -61,7 +61,7 @@ class ServedRestore:
         with workers.giving_signs(workers.next_topic):
             saving.load(worker, self._source.folder)
 
-    def _plan(self) -> list[Planned]:
+    def _plan(self) -> list[PlannedOptimizer]:
         parts, source = self._parts, self._source
         with damage(source.where):
             saved = source.manifest.shared["optimizers"]

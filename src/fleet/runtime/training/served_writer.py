@@ -120,7 +120,7 @@ class ServedWriter(threading.Thread):
             accounts.append(Account.from_text(account["account"], f"worker {worker}"))
         manifest = TrainingManifest.of(accounts, self._metric)
         assert written is not None  # otherwise worker 0 has said why not
-        job = target.worker.client.place.job
+        job = target.worker.client.server_set.job
         of_servers = Manifest(
             written.version,
             job.num_servers,

@@ -68,7 +68,7 @@ class Destination:
     """How long nobody may have written a file before the save is given up."""
 
 
-class Writer(threading.Thread):
+class CheckpointWriter(threading.Thread):
     """Writes one step, then is over; `finish` tells how it ended."""
 
     def __init__(

@@ -15,7 +15,7 @@ from fleet.ps.worker.asking.keys_cuda import route_there
 from fleet.ps.worker.parts.meters import measured, routed
 
 if TYPE_CHECKING:
-    from fleet.ps.hot.hot_rows import Placement
+    from fleet.ps.hot.hot_rows import SlotPlacement
     from fleet.ps.job.spec import TableSpec
 
 CPU = torch.device("cpu")
@@ -57,7 +57,7 @@ class Lookup:
     """That of the module it was made for: who zeroes gradients leaves it without one."""
     has_padding: bool = False
     """Whether `rows` end with a row of zeros that no key has: that of padding."""
-    placement: Placement | None = None
+    placement: SlotPlacement | None = None
     """Where its rows are, if they are trained where the model is: see `fleet.ps.hot.hot_rows`."""
 
     @property

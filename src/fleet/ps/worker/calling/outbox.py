@@ -23,7 +23,7 @@ from fleet.ps.journal.records import JournalError, Kind, Part, encode, read_one
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import Call, results
 from fleet.ps.wire.voices import voice_of
-from fleet.ps.worker.calling.settle import settle_again
+from fleet.ps.worker.calling.step_norm import settle_again
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensors

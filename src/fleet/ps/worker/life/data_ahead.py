@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Left:
+class LeftBatch:
     """The batch that a loop had read ahead when it was left: the next loop over the same data begins with it."""
 
     def __init__(self, loader: object, batch: Any, data: Any) -> None:
@@ -27,7 +27,7 @@ class DataAhead:
     def __init__(self) -> None:
         self._saved: Any = None
         self._behind: tuple[object, Any] | None = None
-        self._left: Left | None = None
+        self._left: LeftBatch | None = None
 
     @property
     def saved(self) -> Any:
@@ -43,7 +43,7 @@ class DataAhead:
         """A `fleet.Checkpoint` saves the position of this data from now on."""
         self._saved = data
 
-    def begin(self, loader: object) -> Left | None:
+    def begin(self, loader: object) -> LeftBatch | None:
         """A loop begins; what an earlier one has left for it."""
         left, self._left, self._behind = self._left, None, None
         return left if left is not None and left.goes_on(loader) else None
@@ -55,4 +55,4 @@ class DataAhead:
     def leave(self, loader: object, batch: Any) -> None:
         """A loop is left early, and has this batch in hand that it has read ahead."""
         if self._behind is not None:
-            self._left = Left(loader, batch, self._behind[0])
+            self._left = LeftBatch(loader, batch, self._behind[0])

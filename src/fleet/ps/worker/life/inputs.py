@@ -28,7 +28,7 @@ from fleet.ps.journal.records import JournalError, Kind, Part, encode, read
 Floats = NDArray[np.float32]
 
 
-class Inputs:
+class StepInputs:
     """The files of one worker. Used from the thread that trains."""
 
     def __init__(self, folder: Path) -> None:
@@ -39,7 +39,7 @@ class Inputs:
         self._next_row = 0
 
     @classmethod
-    def of(cls, worker: int) -> Inputs | None:
+    def of(cls, worker: int) -> StepInputs | None:
         """The inputs of a worker of a durable job; None in any other."""
         folder = env.FLEET_DURABLE.get()
         return None if folder is None else cls(Path(folder) / f"worker-{worker}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.modes.sync import Sync
     from fleet.ps.worker.parts.contract import Done
 
@@ -36,7 +36,7 @@ class Passing:
     """
 
     def __init__(
-        self, client: Client, policy: Sync, done: Done, progress: Progress | None, before_pass: Callable[[], None]
+        self, client: Client, policy: Sync, done: Done, progress: ScriptProgress | None, before_pass: Callable[[], None]
     ) -> None:
         self.is_ahead = False
         """Whether a batch is being read ahead of those that are trained on: then a loop ends later than its data."""

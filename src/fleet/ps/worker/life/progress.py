@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 from fleet.errors import CommunicationError, UsageError
 from fleet.observe.metrics.step_count import StepCount
-from fleet.ps.worker.life.answers import Answers
+from fleet.ps.worker.life.answer_file import AnswerFile
 
 
 class Reader(Protocol):
@@ -67,7 +67,7 @@ class Turns:
 
 
 @dataclass(eq=False)
-class Moment:
+class ScriptMoment:
     """Where a worker was when it was about to be given a batch."""
 
     data: dict[str, Any]
@@ -81,15 +81,15 @@ class Moment:
     """The moment's number among all."""
 
 
-class Place:
+class ReaderPlace:
     """One reader's place in the script of a worker."""
 
-    def __init__(self, progress: Progress, reader: Reader, number: int) -> None:
+    def __init__(self, progress: ScriptProgress, reader: Reader, number: int) -> None:
         self._progress = progress
         self._reader = weakref.ref(reader)
         self._last: dict[str, Any] = {}
         self.number = number
-        self.moment: Moment | None = None
+        self.moment: ScriptMoment | None = None
         """Before the batch, or the first of several that make one step, that a loop has in hand."""
 
     def state(self) -> dict[str, Any]:
@@ -139,12 +139,12 @@ class Place:
         self._progress.note_end(self.number, epoch)
 
 
-class Progress:
+class ScriptProgress:
     """Where one worker of a durable job is. Used from the thread that trains."""
 
     def __init__(self, folder: Path) -> None:
         self.turns = Turns()
-        self.answers = Answers(folder / "answers")
+        self.answers = AnswerFile(folder / "answers")
         self.is_asked = False
         """Whether the script has asked where its data is: then its loops begin there."""
         self.is_counted = False
@@ -159,23 +159,23 @@ class Progress:
         """Whether a former life has pushed something."""
         self.begin_again: Callable[[], None] = lambda: None
         """Called when the script comes to the step that it makes again."""
-        self._places: list[Place] = []
+        self._places: list[ReaderPlace] = []
         self._trained: set[int] = set()
         self._stored: dict[str, dict[str, Any]] = {}
         self._stored_turns: dict[str, int] = {}
         self._stored_parts: dict[str, Any] = {}
         self._passed: set[int] = set()
         self._parts: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
-        self._handed: Moment | None = None
-        self._own: Moment | None = None  # of a batch that is no reader's
-        self._present: Moment | None = None  # of the step that is being made
+        self._handed: ScriptMoment | None = None
+        self._own: ScriptMoment | None = None  # of a batch that is no reader's
+        self._present: ScriptMoment | None = None  # of the step that is being made
         self._num_updates = 0  # in that step
         self._num_moments = 0
         self._has_caught_up = True
 
-    def add(self, reader: Reader) -> Place:
+    def add(self, reader: Reader) -> ReaderPlace:
         """Give a reader its place; all lives of a worker make their readers in the same order."""
-        place = Place(self, reader, len(self._places))
+        place = ReaderPlace(self, reader, len(self._places))
         self._places.append(place)
         return place
 
@@ -204,12 +204,12 @@ class Progress:
         """Where each reader is."""
         return {str(place.number): place.state() for place in self._places}
 
-    def moment(self, from_places: set[int], data: dict[str, Any] | None = None) -> Moment:
+    def moment(self, from_places: set[int], data: dict[str, Any] | None = None) -> ScriptMoment:
         """Where this worker is, but for its data if it is told."""
         parts = {name: state() for name, (state, _) in self._parts.items()}
         self._num_moments += 1
         data = self.data() if data is None else data
-        return Moment(data, self.turns.state(), parts, from_places, number=self._num_moments)
+        return ScriptMoment(data, self.turns.state(), parts, from_places, number=self._num_moments)
 
     def hand_out(self, data: dict[str, Any] | None, from_places: set[int] | None = None) -> None:
         """A batch that was read ahead is handed out: where data was before it was read. None: no more are."""
@@ -251,7 +251,7 @@ class Progress:
         }
         return json.dumps(stored, separators=(",", ":")).encode()
 
-    def _fresh(self) -> list[Moment]:
+    def _fresh(self) -> list[ScriptMoment]:
         """The moments of batches in hand on which no optimizer has stepped yet.
 
         Not those of a loop around the one that trains, or of an iterator that somebody has left half read.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from fleet.ps.worker.life.inputs import Inputs
+from fleet.ps.worker.life.inputs import StepInputs
 from fleet.ps.worker.parts.contract import StepPart
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ class Redo(StepPart):
     The updates `first` to `last` are made again; none if `first` is the greater.
     """
 
-    def __init__(self, inputs: Inputs, flat: FlatParameters | None, policy: PushPolicy, first: int, last: int) -> None:
+    def __init__(
+        self, inputs: StepInputs, flat: FlatParameters | None, policy: PushPolicy, first: int, last: int
+    ) -> None:
         self._inputs = inputs
         self._flat = flat
         self._policy = policy

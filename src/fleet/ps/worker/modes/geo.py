@@ -14,7 +14,7 @@ from fleet.ps.worker.asking.keys import Route, unique
 from fleet.ps.worker.asking.lookup import CPU, Lookup
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.modes.geo_dense import DenseCopy
-from fleet.ps.worker.modes.geo_exchange import Changed, Exchange
+from fleet.ps.worker.modes.geo_exchange import ChangedRows, Exchange
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Geo(PushPolicy):
             raise self._failure  # some servers may have added the differences: they must not be sent again
         job = self._client.job
         changed = [
-            Changed(table, *copies.difference(job.num_workers, self._client.num_servers))
+            ChangedRows(table, *copies.difference(job.num_workers, self._client.num_servers))
             for table, copies in enumerate(self._copies)
         ]
         dense = [] if self._dense is None else self._dense.difference(job.num_workers, job.num_servers, self.num_groups)

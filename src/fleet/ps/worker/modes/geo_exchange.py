@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _GRACE_S = 30.0
 
 
-class Changed(NamedTuple):
+class ChangedRows(NamedTuple):
     """What a window has changed of one table; keys are grouped by server."""
 
     table: int
@@ -38,7 +38,7 @@ class Changed(NamedTuple):
     offsets: NDArray[np.int64]
 
 
-class Answered(NamedTuple):
+class AnsweredRows(NamedTuple):
     """What servers have now of some rows of a table, and what of it this worker sent."""
 
     table: int
@@ -55,8 +55,8 @@ class Exchange:
     client: Client
     gradients: Gradients
     """The gradients of the dense parameters; rows are added on the way."""
-    changed: Sequence[Changed]
-    answers: list[Answered] = field(default_factory=list, init=False)
+    changed: Sequence[ChangedRows]
+    answers: list[AnsweredRows] = field(default_factory=list, init=False)
     dense: list[Tensors] = field(default_factory=list, init=False)
     version: int = field(default=0, init=False)
     _error: BaseException | None = field(default=None, init=False)
@@ -113,10 +113,10 @@ class Exchange:
         self.version, self.dense = PendingPull(pending.results, lookups).finish(CPU, False)
         for lookup, sent, touches in asked:
             assert lookup.rows is not None
-            self.answers.append(Answered(lookup.table, lookup.route.grouped, sent, touches, lookup.rows))
+            self.answers.append(AnsweredRows(lookup.table, lookup.route.grouped, sent, touches, lookup.rows))
 
 
-def _push_of(part: Changed) -> TablePush:
+def _push_of(part: ChangedRows) -> TablePush:
     keys, sent = torch.from_numpy(part.keys), torch.from_numpy(part.sent)
     return TablePush(part.table, 1.0, keys, sent, part.offsets.tolist())
 

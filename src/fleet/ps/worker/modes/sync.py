@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fleet.ps.worker.calling.pending import Pending, PendingPull
-from fleet.ps.worker.calling.settle import must_settle, settle
+from fleet.ps.worker.calling.step_norm import must_settle, settle
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.sending.gradients import Gradients
 

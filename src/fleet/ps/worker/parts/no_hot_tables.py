@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.ps.worker.parts.contract import StepPart
 
 if TYPE_CHECKING:
-    from fleet.ps.hot.hot_rows import Placement
+    from fleet.ps.hot.hot_rows import SlotPlacement
     from fleet.ps.worker.asking.lookup import Lookup
 
 
@@ -22,11 +22,11 @@ class NoHotTables(StepPart):
         """Whether hot rows of a table are trained here. The methods below are for lookups of such tables."""
         return False
 
-    def expect(self, table: int) -> Placement:
+    def expect(self, table: int) -> SlotPlacement:
         """What a lookup of a table will be placed by, aside."""
         raise NotImplementedError(table)
 
-    def place(self, lookup: Lookup, placement: Placement) -> None:
+    def place(self, lookup: Lookup, placement: SlotPlacement) -> None:
         """Aside: have the rows of a lookup here until it is gone."""
 
     def fill(self, lookup: Lookup) -> None:

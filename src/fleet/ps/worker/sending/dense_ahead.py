@@ -24,7 +24,7 @@ import torch
 from fleet.ps.wire.transport import TakesAhead
 from fleet.ps.worker.parts.contract import Done, StepPart, Update
 from fleet.ps.worker.parts.meters import count
-from fleet.ps.worker.sending.worth import Worth
+from fleet.ps.worker.sending.backoff import Backoff
 
 if TYPE_CHECKING:
     from fleet.ps.worker.calling.client import Client
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
-class Bucket:
+class AheadBucket:
     """Some of what a server gets of a dense group."""
 
     server: int
@@ -61,7 +61,7 @@ class Bucket:
         self.parameters = frozenset(portion.parameter for portion in self.portions)
 
 
-def buckets_of(flat: FlatParameters) -> list[Bucket]:
+def buckets_of(flat: FlatParameters) -> list[AheadBucket]:
     """The buckets of all servers and groups, each group from its end: backward begins with what the model uses last."""
     found = []
     for (server, group), portions in flat.portions().items():
@@ -74,7 +74,7 @@ def buckets_of(flat: FlatParameters) -> list[Bucket]:
             taken.insert(0, portions[position])
             size = sum(portion.size for portion in taken)
             if size >= least or position == 0:
-                found.append(Bucket(server, group, end - size, taken, size))
+                found.append(AheadBucket(server, group, end - size, taken, size))
                 end, taken = end - size, []
     return found
 
@@ -82,12 +82,12 @@ def buckets_of(flat: FlatParameters) -> list[Bucket]:
 class DenseAhead(StepPart):
     """One worker's. Used by the thread that trains, and by those of backward."""
 
-    def __init__(self, flat: FlatParameters, buckets: Sequence[Bucket], client: Client, done: Done) -> None:
+    def __init__(self, flat: FlatParameters, buckets: Sequence[AheadBucket], client: Client, done: Done) -> None:
         self._flat = flat
         self._client = client
         self._done = done
         self._buckets = buckets
-        self._of: defaultdict[int, list[Bucket]] = defaultdict(list)
+        self._of: defaultdict[int, list[AheadBucket]] = defaultdict(list)
         for bucket in self._buckets:
             for number in bucket.parameters:
                 self._of[number].append(bucket)
@@ -98,7 +98,7 @@ class DenseAhead(StepPart):
         """Groups of which a gradient has come since their last step."""
         self._sent_bytes: defaultdict[int, int] = defaultdict(int)
         """The bytes sent of each group, in this step."""
-        self._worth = Worth()
+        self._worth = Backoff()
         self._hooks = [
             flat.parameter(number).register_post_accumulate_grad_hook(partial(self._arrived, number))
             for number in self._of
@@ -163,8 +163,8 @@ class DenseAhead(StepPart):
 
     def _way(self, server: int) -> TakesAhead | None:
         """To a server of those that the worker began with; others get the buffers in other pieces."""
-        place = self._client.place
-        transport: object = place.transports[server] if place.is_declared else None
+        server_set = self._client.server_set
+        transport: object = server_set.transports[server] if server_set.is_declared else None
         return transport if isinstance(transport, TakesAhead) else None
 
     def _arrived(self, number: int, _: torch.Tensor) -> None:
@@ -178,7 +178,7 @@ class DenseAhead(StepPart):
             if bucket.num_missing == 0:
                 self._send(bucket)
 
-    def _send(self, bucket: Bucket) -> None:
+    def _send(self, bucket: AheadBucket) -> None:
         way = self._way(bucket.server)
         if way is None or not way.takes_ahead or self._done.num_updates < self._client.resumed_updates:
             return

@@ -19,9 +19,9 @@ from fleet.ps.job.spec import JobSpec
 from fleet.ps.job.staging import host_buffer
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import LocalTransport
-from fleet.ps.worker.asking.aside import Aside, AtOnce
+from fleet.ps.worker.asking.side_thread import NoSideThread, SideThread
 from fleet.ps.worker.calling.client import Client
-from fleet.ps.worker.calling.place import Elsewhere
+from fleet.ps.worker.calling.server_set import Elsewhere
 from fleet.ps.worker.modes import POLICIES
 from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.ps.worker.parts.contract import AtClose, StepPart
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fleet.ps.job.placement import Dispatch, Dispatcher
     from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.asking.lookup import Lookup
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.roles import Identity
 
 AWAKE_US = 1500
@@ -60,7 +60,7 @@ def start_worker(
     layout: int = 0,
     dispatcher: Dispatcher | Dispatch | None = None,
     average: Callable[[torch.Tensor], None] | None = None,
-    progress: Progress | None = None,
+    progress: ScriptProgress | None = None,
     begin_reshard: Callable[[int], None] = lambda _: None,
 ) -> Worker:
     """Declare the job, agree on the first values of the model, and bind model and optimizers to the servers.
@@ -106,7 +106,7 @@ def start_worker(
     it = join(client, take, device, configs, kept, progress, found.first_rows, begin_reshard, num_optimizers)
     with ExitStack() as undo:
         undo.callback(it.close)
-        aside = Aside(device) if device.type == "cuda" or (found.caches and optimizers) else AtOnce()
+        aside = SideThread(device) if device.type == "cuda" or (found.caches and optimizers) else NoSideThread()
         undo.callback(aside.close)
         hot = _warm(it, found.caches, aside) if found.caches and optimizers else NoHotTables()
         undo.callback(hot.close)
@@ -174,7 +174,7 @@ def _pin(client: Client, device: torch.device) -> StepPart:
     return part
 
 
-def _warm(it: Joined, caches: Mapping[int, int], aside: AtOnce) -> HotTables:
+def _warm(it: Joined, caches: Mapping[int, int], aside: NoSideThread) -> HotTables:
     """Have hot rows of some tables trained where the model is."""
     if it.device.type != "cuda":
         _log.warning("cache='gpu': the model is on the %s, and so is the cache; it saves no time", it.device.type)
@@ -189,7 +189,7 @@ def _record(device: torch.device, model: nn.Module) -> StepPart:
     return StepPart()
 
 
-def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: Progress | None) -> float:
+def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: ScriptProgress | None) -> float:
     """How long a step waits for an absent worker; UsageError where nobody could be absent and come back."""
     seconds = strategy.wait_for_workers_s
     if seconds is None:

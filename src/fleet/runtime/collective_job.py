@@ -15,11 +15,11 @@ from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.nn.sparse import SparseModule
 from fleet.roles import Identity
-from fleet.runtime.modules import step_parts
+from fleet.runtime.modules import model_calls
 from fleet.strategy import DistributedStrategy
 
 
-class Pairs:
+class CollectiveJob:
     """Made by the first of `distributed_model` and `distributed_optimizer`, which may come in any order.
 
     A job may train several models, each with an optimizer of its own.
@@ -46,7 +46,7 @@ class Pairs:
         self.strategy.close("fleet.distributed_model()")
         self._given.append(module)
         self.models.append(model)
-        step_parts.watch(model)
+        model_calls.watch(model)
         for optimizer in self.optimizers:
             self._link(model, optimizer)
         return model

@@ -13,7 +13,7 @@ from fleet.errors import UsageError
 from fleet.ps.journal.files import write_all
 
 
-class Answers:
+class AnswerFile:
     """Values by name, appended to a file when they are put. One process writes it; its next life reads it first.
 
     A line is a checksum and JSON. What a kill has left half written at the end is cut off.

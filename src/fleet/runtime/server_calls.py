@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fleet.ps.job.placement import Dispatch, Dispatcher
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.life.passing import Passing
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.runtime.jobs import RegisteredJob, ServerJob
     from fleet.runtime.modules.module_job import ModuleJob
     from fleet.runtime.modules.servers import Servers
@@ -78,7 +78,7 @@ class ServerCalls(Questions):
         return self._servers
 
     @property
-    def progress(self) -> Progress | None:
+    def progress(self) -> ScriptProgress | None:
         """Where the script of this worker is, for its next life; None in a job whose workers have one life only."""
         return None if self._is_collective else self._server_side().progress
 

@@ -10,14 +10,12 @@ from fleet.ps.job.patience import is_durable, rpc_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import Call, results
 from fleet.ps.wire.voices import voice_of
+from fleet.ps.worker.calling.requests import GRACE_S
 
 if TYPE_CHECKING:
     from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.calling.pending import Pending
-
-GRACE_S = 10.0
-"""On top of what a server itself may wait before it answers."""
 
 Outcome = ps_pb2.PushReply.Header
 

@@ -8,7 +8,7 @@ FIRST_REST = 64
 LONGEST_REST = 4096
 
 
-class Worth:
+class Backoff:
     """After some rounds in vain it rests, and longer each time that the round after a rest is in vain again."""
 
     def __init__(self) -> None:

@@ -77,7 +77,7 @@ class Recut:
 
 
 @dataclass(frozen=True)
-class Place:
+class ServerSet:
     """Some servers, and the job as they hold it."""
 
     transports: list[Transport]
@@ -185,19 +185,21 @@ class Elsewhere(NamedTuple):
     """What reaches servers, by their endpoints."""
 
 
-def following(place: Place, elsewhere: Elsewhere | None) -> Place:
+def following(server_set: ServerSet, elsewhere: Elsewhere | None) -> ServerSet:
     """The servers that have taken the place of some."""
     layouts = own_layouts()
     if layouts is None or elsewhere is None:
         raise CommunicationError("the rows have moved to other servers, and this worker cannot follow; start it again")
     deadline = time.monotonic() + _FOLLOW_S
-    while (later := layouts.later(place.layout)) is None:
+    while (later := layouts.later(server_set.layout)) is None:
         if time.monotonic() > deadline:
             raise CommunicationError(f"the rows have moved, and {layouts.folder} does not say where")
         time.sleep(0.05)
     num_servers = len(later.endpoints)
-    job = place.declared if num_servers == place.declared.num_servers else elsewhere.plan(num_servers)
-    return Place(list(elsewhere.connect(later.endpoints)), job, place.declared, later.number, [0] * num_servers)
+    job = server_set.declared if num_servers == server_set.declared.num_servers else elsewhere.plan(num_servers)
+    return ServerSet(
+        list(elsewhere.connect(later.endpoints)), job, server_set.declared, later.number, [0] * num_servers
+    )
 
 
 def _cut(keys: torch.Tensor, offsets: torch.Tensor) -> list[NDArray[np.int64]]:

@@ -20,7 +20,7 @@ After = Callable[[], None]
 """Has the stream aside wait for what the model's had been given when the work was handed in."""
 
 
-class There(Generic[T]):
+class MadeNow(Generic[T]):
     """What was made at once."""
 
     def __init__(self, made: T) -> None:
@@ -31,15 +31,15 @@ class There(Generic[T]):
         return self._made
 
 
-class AtOnce(StepPart):
-    """Makes things when they are asked for, where a thread would gain nothing. `Aside` is the one with a thread."""
+class NoSideThread(StepPart):
+    """Makes things when they are asked for, in a job where a thread would gain nothing; also the contract."""
 
-    def make(self, work: Callable[[After], T]) -> There[T] | Made[T]:
+    def make(self, work: Callable[[After], T]) -> MadeNow[T] | MadeLater[T]:
         """Have a thing made. `work` is given what it has to call before it touches what the model changes."""
-        return There(work(_at_once))
+        return MadeNow(work(_at_once))
 
 
-class Made(Generic[T]):
+class MadeLater(Generic[T]):
     """What is made aside, or will be."""
 
     def __init__(self, future: Future[tuple[T, torch.cuda.Event | None]], device: torch.device) -> None:
@@ -54,7 +54,7 @@ class Made(Generic[T]):
         return made
 
 
-class Aside(AtOnce):
+class SideThread(NoSideThread):
     """One thread; `close` ends it."""
 
     def __init__(self, device: torch.device) -> None:
@@ -69,7 +69,7 @@ class Aside(AtOnce):
         if self._stream is not None:
             torch.cuda.set_stream(self._stream)
 
-    def make(self, work: Callable[[After], T]) -> Made[T]:
+    def make(self, work: Callable[[After], T]) -> MadeLater[T]:
         stream = self._stream
         begun = None if stream is None else torch.cuda.current_stream(self._device).record_event()
 
@@ -78,7 +78,7 @@ class Aside(AtOnce):
                 return work(_at_once), None
             return work(partial(stream.wait_event, begun)), stream.record_event()
 
-        return Made(self._threads.submit(run), self._device)
+        return MadeLater(self._threads.submit(run), self._device)
 
     def close(self) -> None:
         self._threads.shutdown()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fleet.ps.worker.parts.contract import Update
 
 
-class StepFigures(StepPart):
+class MeasuredSteps(StepPart):
     """The figures of this process. It is around all other parts, whose time belongs to the step."""
 
     def __init__(self, count: StepCount) -> None:

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleet.ps.worker.asking.ahead import Ahead
 from fleet.ps.worker.asking.lookup import Lookup, Request, completed, make_lookup
+from fleet.ps.worker.asking.side_thread import used_here
 from fleet.ps.worker.parts.contract import StepPart, Update
 
 if TYPE_CHECKING:
     import torch
 
-    from fleet.ps.worker.asking.aside import After, AtOnce
+    from fleet.ps.worker.asking.side_thread import After, MadeLater, MadeNow, NoSideThread
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.modes.base import PushPolicy
     from fleet.ps.worker.parts.no_hot_tables import NoHotTables
@@ -21,18 +21,34 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class LookupsAhead(StepPart):
+class PendingLookup:
+    """The lookup of a batch that is known ahead: made already, or beside the model while it computes."""
+
+    def __init__(self, request: Request, made: MadeNow[Lookup] | MadeLater[Lookup]) -> None:
+        self.request = request
+        self._made = made
+        self._lookup: Lookup | None = None
+
+    def get(self) -> Lookup:
+        """Wait until the lookup is made; for the thread that trains."""
+        if self._lookup is None:
+            self._lookup = self._made.get()
+            used_here(self._lookup.inverse)
+        return self._lookup
+
+
+class LookupMaker(StepPart):
     """Makes lookups, ahead or when they are asked for; their rows are the policy's affair, or that of hot tables."""
 
     def __init__(
-        self, client: Client, policy: PushPolicy, device: torch.device, aside: AtOnce, hot: NoHotTables
+        self, client: Client, policy: PushPolicy, device: torch.device, aside: NoSideThread, hot: NoHotTables
     ) -> None:
         self._client, self._policy, self._device, self._aside, self._hot = client, policy, device, aside, hot
         # Keys need their number of occurrences where the entry policy counts.
         self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in client.job.tables]
-        self._ahead: list[Ahead] = []  # of the next batch, and until it is used of this one
-        self._newest: list[Ahead] = []  # what the last `prefetch` made
-        self._last_ahead: list[Ahead] = []  # what was ahead when the last step ended
+        self._ahead: list[PendingLookup] = []  # of the next batch, and until it is used of this one
+        self._newest: list[PendingLookup] = []  # what the last `prefetch` made
+        self._last_ahead: list[PendingLookup] = []  # what was ahead when the last step ended
         self._has_warned = False
 
     def take(self, requests: Sequence[Request]) -> list[Lookup]:
@@ -81,7 +97,7 @@ class LookupsAhead(StepPart):
         """Whether rows may be read only when they are used: until then steps change them elsewhere."""
         return request.table in self._hot and request.only_read
 
-    def _begin(self, request: Request) -> Ahead:
+    def _begin(self, request: Request) -> PendingLookup:
         """Begin a lookup."""
         spec = self._client.job.tables[request.table]
         complete, width = completed(request, spec), spec.width
@@ -98,7 +114,7 @@ class LookupsAhead(StepPart):
                 hot.place(lookup, placement)
             return lookup
 
-        return Ahead(complete, self._aside.make(make))
+        return PendingLookup(complete, self._aside.make(make))
 
     def _take_ahead(self, request: Request) -> Lookup | None:
         for position, one in enumerate(self._ahead):
@@ -113,7 +129,7 @@ class LookupsAhead(StepPart):
                 return lookup.asked_again(only_read=request.only_read)
         return None
 
-    def _forget(self, ahead: Sequence[Ahead]) -> None:
+    def _forget(self, ahead: Sequence[PendingLookup]) -> None:
         """Lookups ahead that nobody came for."""
         for one in ahead:
             self._ahead.remove(one)

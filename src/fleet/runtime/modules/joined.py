@@ -156,6 +156,6 @@ def _go_on(
     inputs = StepInputs.of(client.worker) if client.job.mode == Mode.SYNC else None
     if inputs is not None:
         redo = Redo(inputs, flat, policy, done.num_updates + 1, client.resumed_updates)
-        progress.begin_again = redo.begin_again
+        progress.at_redo(redo.begin_again)
         parts.append(redo)
     return parts

@@ -93,23 +93,17 @@ class BatchesAhead:
         """The next batch; StopIteration if there is none."""
         if self._passing is None:
             return self._read(batches)
-        self._passing.is_ahead = True
-        try:
+        with self._passing.reading_ahead():
             return self._read(batches)
-        finally:
-            self._passing.is_ahead = False
 
     def _read(self, batches: Iterator[Batch]) -> Batch:
         progress = self._progress
         if progress is None:
             return next(batches)
-        progress.is_ahead = True
-        try:
+        with progress.reading_ahead():
             before = progress.data()
             batch = next(batches)
             after = progress.data()
-        finally:
-            progress.is_ahead = False
         self._before.append((before, {int(name) for name in after if after[name] != before.get(name)}))
         return batch
 

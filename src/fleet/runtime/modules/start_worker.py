@@ -75,15 +75,8 @@ def start_worker(
         refuse_hot(job, job.tables[table], has_servers=bool(who.server_endpoints))
     device = found.dense[0][1].device if found.dense else _device_of(model)
     is_averaged = strategy.dense == "allreduce"
-    if is_averaged and POLICIES[job.mode].trains_locally:
-        raise UsageError(
-            "strategy.dense = 'allreduce' and geo mode both keep dense parameters in the workers; choose one"
-        )
-    if is_averaged and progress is not None and who.num_workers > 1:
-        raise UsageError(
-            "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
-            "started again without them; use 'server'"
-        )
+    if is_averaged:
+        _check_averaging(job, progress)
     check_clipping(strategy, job)
     flats: list[FlatParameters | None] = []
 
@@ -133,6 +126,19 @@ def start_worker(
     for optimizer, share in zip(optimizers, each, strict=True):
         optimizer.bind(worker, share)
     return worker
+
+
+def _check_averaging(job: JobSpec, progress: ScriptProgress | None) -> None:
+    """UsageError where dense parameters cannot stay in the workers, which `strategy.dense` wants."""
+    if POLICIES[job.mode].trains_locally:
+        raise UsageError(
+            "strategy.dense = 'allreduce' and geo mode both keep dense parameters in the workers; choose one"
+        )
+    if progress is not None and job.num_workers > 1:
+        raise UsageError(
+            "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
+            "started again without them; use 'server'"
+        )
 
 
 def _hung(

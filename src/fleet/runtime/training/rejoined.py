@@ -92,7 +92,8 @@ class Rejoined:
         """
         if self._stored is None:
             return None
-        self._progress.is_asked = self._was_told = True
+        self._progress.data_asked()
+        self._was_told = True
         step, count, epochs = self._known
         if step not in (count, epochs):
             raise UsageError(

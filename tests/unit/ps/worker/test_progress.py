@@ -143,7 +143,7 @@ def test_steps_on_data_of_the_scripts_own_are_of_the_moment_of_their_first_looku
     present.resume(position)
     with pytest.raises(UsageError, match="2 steps lie behind it, and its script begins to train at step 0"):
         present.begin_forward(StepCount())
-    present.is_counted = True
+    present.count_asked()
     present.begin_forward(StepCount())
     assert (present.num_steps, present.num_redone, count.value) == (2, 1, 20)
     present.answers.close()

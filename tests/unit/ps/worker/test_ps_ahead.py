@@ -9,7 +9,8 @@ from fleet.ps.job.spec import DenseBlock
 from fleet.ps.worker.sending import dense_ahead
 from fleet.ps.worker.sending.backoff import FIRST_REST, LONGEST_REST, PATIENCE, Backoff
 from fleet.ps.worker.sending.dense_ahead import buckets_of
-from fleet.ps.worker.sending.flat import FlatParameters, Portion
+from fleet.ps.worker.sending.flat import FlatParameters
+from fleet.ps.worker.sending.flat_layout import Portion
 
 
 def flat_of(sizes: dict[str, int], blocks: list[DenseBlock], groups: dict[str, int] | None = None) -> FlatParameters:

@@ -61,7 +61,7 @@ class LookupMaker(StepPart):
         self._drop_unused()
         self._newest = [self._begin(request) for request in requests if not self._is_read_late(request)]
         self._ahead += self._newest
-        self._policy.expects_pull = True
+        self._policy.expect_pull()
         if self._policy.pulls_ahead and (
             pulled := [one.get() for one in self._newest if not self._is_hot(one.request)]
         ):

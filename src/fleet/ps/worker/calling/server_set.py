@@ -25,15 +25,15 @@ from fleet.ps.job.spec import DenseSpec, JobSpec
 from fleet.ps.worker.asking.keys import split
 
 if TYPE_CHECKING:
-    from fleet.ps.wire.messages import Tensor, Tensors
+    from fleet.ps.wire.messages import Tensor
     from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.asking.keys import Route
+    from fleet.ps.worker.calling.pending import Answers
     from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 _FOLLOW_S = 10.0
 
 Floats = NDArray[np.float32]
-Answers = list[tuple[Any, "Tensors"]]
 
 
 class Recut:

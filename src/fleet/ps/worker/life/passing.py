@@ -7,7 +7,8 @@ over, and goes on. So it costs one empty step for an epoch, and nothing for a ba
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -38,12 +39,20 @@ class Passing:
     def __init__(
         self, client: Client, policy: Sync, done: Done, progress: ScriptProgress | None, before_pass: Callable[[], None]
     ) -> None:
-        self.is_ahead = False
-        """Whether a batch is being read ahead of those that are trained on: then a loop ends later than its data."""
+        self._is_ahead = False
         self._client, self._policy, self._done = client, policy, done
         self._progress = progress
         self._before_pass = before_pass
         self._owed: Callable[[], None] | None = None
+
+    @contextmanager
+    def reading_ahead(self) -> Iterator[None]:
+        """Inside, a batch is read ahead of those that are trained on: if data ends here, its loop ends later."""
+        self._is_ahead = True
+        try:
+            yield
+        finally:
+            self._is_ahead = False
 
     def trained(self) -> Trained:
         """How much was trained so far, for the loop that begins now."""
@@ -60,7 +69,7 @@ class Passing:
                 self._pass()
             then()
 
-        if self.is_ahead:
+        if self._is_ahead:
             self._owed = end
         else:
             end()

@@ -20,25 +20,16 @@ Parts. Whatever else is small and must go on, such as the state of a scheduler, 
 from __future__ import annotations
 
 import json
-import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fleet.errors import CommunicationError, UsageError
 from fleet.observe.metrics.step_count import StepCount
 from fleet.ps.worker.life.answer_file import AnswerFile
-
-
-class Reader(Protocol):
-    """What has a place: data that is read epoch by epoch."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Its position, as JSON."""
-
-    def go_on_at(self, state: Mapping[str, Any]) -> None:
-        """Take up a position that a former life had."""
+from fleet.ps.worker.life.reader_place import Reader, ReaderPlace
 
 
 class Turns:
@@ -81,64 +72,6 @@ class ScriptMoment:
     """The moment's number among all."""
 
 
-class ReaderPlace:
-    """One reader's place in the script of a worker."""
-
-    def __init__(self, progress: ScriptProgress, reader: Reader, number: int) -> None:
-        self._progress = progress
-        self._reader = weakref.ref(reader)
-        self._last: dict[str, Any] = {}
-        self.number = number
-        self.moment: ScriptMoment | None = None
-        """Before the batch, or the first of several that make one step, that a loop has in hand."""
-
-    def state(self) -> dict[str, Any]:
-        """The reader's, or its last if it is gone."""
-        reader = self._reader()
-        if reader is not None:
-            self._last = reader.state_dict()
-        return self._last
-
-    def watched(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The same batches; before each it is noted where the worker is."""
-        try:
-            while True:
-                if not self._progress.is_ahead and (self.moment is None or self.moment.is_used):
-                    self.moment = self._progress.moment({self.number})
-                try:
-                    batch = next(batches)
-                except StopIteration:
-                    return
-                yield batch
-        finally:
-            self.moment = None
-
-    def is_over(self, epoch: int) -> bool:
-        """Asked when a loop begins: whether a former life has done this epoch."""
-        stored = self._progress.stored(self.number)
-        if stored is None:
-            return False
-        if epoch < int(stored["epoch"]) and not self._progress.is_asked:
-            self._progress.pass_epoch(self.number, epoch)
-            return True
-        self._progress.reach(self.number)
-        if epoch <= int(stored["epoch"]) and (reader := self._reader()) is not None:
-            reader.go_on_at(stored)
-        return False
-
-    def asked(self) -> None:
-        """The script wants to know where this reader is; if no loop has begun yet, it will begin there."""
-        stored = self._progress.stored(self.number)
-        if stored is not None and not self._progress.has_passed(self.number):
-            self._progress.is_asked = True
-            if (reader := self._reader()) is not None:
-                reader.go_on_at(stored)
-
-    def end_epoch(self, epoch: int) -> None:
-        """A loop has read an epoch to its end."""
-        self._progress.note_end(self.number, epoch)
-
-
 class ScriptProgress:
     """Where one worker of a durable job is. Used from the thread that trains."""
 
@@ -150,15 +83,14 @@ class ScriptProgress:
         self.is_counted = False
         """Whether the script has asked how many steps lie behind it."""
         self.is_ahead = False
-        """Whether batches are read ahead of those that are trained on; `hand_out` tells which those are."""
+        """Whether a batch is being read ahead of those that are trained on."""
         self.num_redone = 0
         """How many of the updates that a former life has sent this one makes again, without sending them."""
         self.num_steps = 0
         """How many steps lay behind the former life when it began the last one that the servers know."""
         self.has_resumed = False
         """Whether a former life has pushed something."""
-        self.begin_again: Callable[[], None] = lambda: None
-        """Called when the script comes to the step that it makes again."""
+        self._at_redo: Callable[[], None] = lambda: None
         self._places: list[ReaderPlace] = []
         self._trained: set[int] = set()
         self._stored: dict[str, dict[str, Any]] = {}
@@ -186,6 +118,23 @@ class ScriptProgress:
         """
         self._parts[name] = state, restore
         return None if self._has_caught_up else self._stored_parts.get(name)
+
+    @contextmanager
+    def reading_ahead(self) -> Iterator[None]:
+        """Inside, a batch is read ahead of those that are trained on: `hand_out` tells when its turn has come."""
+        self.is_ahead = True
+        try:
+            yield
+        finally:
+            self.is_ahead = False
+
+    def at_redo(self, call: Callable[[], None]) -> None:
+        """Have something called when the script comes to the step that it makes again."""
+        self._at_redo = call
+
+    def data_asked(self) -> None:
+        """The script has asked where its data is."""
+        self.is_asked = True
 
     def count_asked(self) -> None:
         """The script has asked how many steps lie behind it."""
@@ -329,7 +278,7 @@ class ScriptProgress:
         for name, (_, restore) in self._parts.items():
             if name in self._stored_parts:
                 restore(self._stored_parts[name])
-        self.begin_again()
+        self._at_redo()
 
     def note_end(self, number: int, epoch: int) -> None:
         """An epoch of a reader was read to its end."""

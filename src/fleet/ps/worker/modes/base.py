@@ -66,8 +66,7 @@ class PushPolicy(ABC):
         self._client = setup.client
         self._flat = setup.flat
         self._pending: dict[int, PendingPull] = {}
-        self.expects_pull = False
-        """Whether each step is followed at once by a pull: `fleet.prefetch` is at work."""
+        self._expects_pull = False
         self.version = setup.version
         """The version of the dense parameters that the model has."""
 
@@ -80,9 +79,13 @@ class PushPolicy(ABC):
         """Ask for the rows of some lookups, in one request to each server."""
         self._note(self._client.pull(lookups), lookups)
 
+    def expect_pull(self) -> None:
+        """Note that `fleet.prefetch` is at work: each step is followed at once by the pull of a later batch."""
+        self._expects_pull = True
+
     def expect_no_pull(self) -> None:
         """Note that `fleet.prefetch` has ended: no pull comes ahead of its batch any more."""
-        self.expects_pull = False
+        self._expects_pull = False
 
     def is_pending(self, lookup: Lookup) -> bool:
         """Whether the rows have been asked for."""

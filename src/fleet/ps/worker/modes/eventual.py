@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYetError
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fleet.ps.job.patience import rpc_timeout_s
 from fleet.ps.worker.calling.pending import PendingPull
@@ -21,11 +21,9 @@ from fleet.ps.worker.sending.merge import merged
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensors
     from fleet.ps.worker.asking.lookup import Lookup
+    from fleet.ps.worker.calling.pending import Answers
 
 _POLL_S = 0.2
-
-Answers = list[tuple[Any, "Tensors"]]
-
 
 # How long a push waits for the pull of a later batch: that comes at once, unless the data is slow.
 _RIDE_S = 0.01
@@ -92,7 +90,7 @@ class Async(PushPolicy):
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
         push = _Push(gradients)
-        if self.expects_pull and self._setup.max_merge == 1:
+        if self._expects_pull and self._setup.max_merge == 1:
             self._waiting = push
         else:
             push.may_go.set()

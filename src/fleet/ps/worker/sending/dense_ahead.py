@@ -28,7 +28,8 @@ from fleet.ps.worker.sending.backoff import Backoff
 
 if TYPE_CHECKING:
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.sending.flat import FlatParameters, Portion
+    from fleet.ps.worker.sending.flat import FlatParameters
+    from fleet.ps.worker.sending.flat_layout import Portion
 
 BUCKET_BYTES = 256 << 10
 """A bucket has at least as many, but for the last one of a group: each costs a message."""

@@ -10,10 +10,8 @@ and spans that touch are one.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,23 +22,7 @@ from fleet.ps.job.distinct import Named, distinct
 from fleet.ps.job.spec import DenseBlock, check_cover
 from fleet.ps.job.staging import wait_for
 from fleet.ps.wire.messages import Tensor
-
-ALIGNMENT = 16  # elements, 64 bytes
-
-Span = tuple[int, int]
-
-
-class Portion(NamedTuple):
-    """Some elements of a parameter, which is given by its number among all."""
-
-    parameter: int
-    begin: int
-    end: int
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return 4 * (self.end - self.begin)
+from fleet.ps.worker.sending.flat_layout import Portion, Span, begins_of, portions_of, spans_of
 
 
 @dataclass
@@ -83,7 +65,7 @@ class FlatParameters:
                 raise UsageError(f"parameter {name!r} is in group {group}, but its blocks in group {home[name][1]}")
         self.device = kept[0][1].device if kept else torch.device("cpu")
         ordered = sorted(kept, key=lambda one: home[one[0]])
-        begins, size = _begins([parameter.numel() for _, parameter, _ in ordered])
+        begins, size = begins_of([parameter.numel() for _, parameter, _ in ordered])
         self.value_buffer = torch.zeros(size, dtype=torch.float32, device=self.device)
         self.shared_buffer = torch.zeros(size + len(ordered), dtype=torch.float32, device=self.device)
         """What workers average where dense parameters stay with them: gradients, then `note_presence`'s marks."""
@@ -92,7 +74,7 @@ class FlatParameters:
             self._take(name, parameter, begin, group)
             for (name, parameter, group), begin in zip(ordered, begins, strict=True)
         ]
-        self._spans = _spans({slot.name: slot.begin for slot in self._slots}, blocks)
+        self._spans = spans_of({slot.name: slot.begin for slot in self._slots}, blocks)
         self._statistics_spans = [
             span for (_, group), spans in self._spans.items() if group == statistics for span in spans
         ]
@@ -147,19 +129,12 @@ class FlatParameters:
 
     def portions(self) -> dict[tuple[int, int], list[Portion]]:
         """What `pieces` are made of, for each server and each group whose gradients are those of parameters."""
-        begins = [slot.begin for slot in self._slots]
-        found: dict[tuple[int, int], list[Portion]] = {}
-        for (server, group), spans in self._spans.items():
-            if group == self._statistics:
-                continue
-            own = found.setdefault((server, group), [])
-            for begin, end in spans:
-                for number in range(max(0, bisect_right(begins, begin) - 1), bisect_left(begins, end)):
-                    slot = self._slots[number]
-                    low, high = max(begin, slot.begin), min(end, slot.begin + slot.parameter.numel())
-                    if low < high:
-                        own.append(Portion(number, low - slot.begin, high - slot.begin))
-        return found
+        begins, sizes = [slot.begin for slot in self._slots], [slot.parameter.numel() for slot in self._slots]
+        return {
+            (server, group): portions_of(spans, begins, sizes)
+            for (server, group), spans in self._spans.items()
+            if group != self._statistics
+        }
 
     def parameter(self, number: int) -> torch.Tensor:
         """The parameter that a portion is of."""
@@ -325,27 +300,6 @@ class FlatParameters:
 
     def _pinned(self, size: int) -> torch.Tensor:
         return torch.zeros(size, dtype=torch.float32, pin_memory=self.device.type == "cuda")
-
-
-def _begins(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where each parameter begins, and the size of the buffer."""
-    begins, end = [], 0
-    for size in sizes:
-        begins.append(end)
-        end += -(-size // ALIGNMENT) * ALIGNMENT
-    return begins, end
-
-
-def _spans(begins: dict[str, int], blocks: Sequence[DenseBlock]) -> dict[tuple[int, int], tuple[Span, ...]]:
-    """The spans of each server and group, in the order of the blocks; those that touch are one."""
-    spans: dict[tuple[int, int], list[Span]] = {}
-    for block in blocks:
-        begin, end = begins[block.parameter] + block.begin, begins[block.parameter] + block.end
-        known = spans.setdefault((block.server, block.group), [])
-        if known and known[-1][1] == begin:
-            begin = known.pop()[0]
-        known.append((begin, end))
-    return {place: tuple(known) for place, known in spans.items()}
 
 
 def _dense(gradient: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:

@@ -93,9 +93,9 @@ class ServerCalls(Questions):
             return None
 
     def _end_life(self) -> None:
-        """The script ends: if it has ended well, there is nothing to go on with. A fleetrun sees to that by itself.
+        """Forget where the script of this worker is, if it has ended well: there will be no next life.
 
-        It knows whether all workers have, and until then the job may be killed and go on.
+        Under fleetrun nothing is forgotten here: until all workers have ended, the job may be killed and go on.
         """
         progress = None if self._servers is None else self._servers.progress
         if progress is None:
@@ -108,7 +108,7 @@ class ServerCalls(Questions):
             progress.answers.remove()
 
     def _worker_world(self) -> Callable[[], World] | None:
-        """How the world of the workers is made, where they are started again alone; None: as everywhere."""
+        """Makes the world of the workers of a durable job, who are started again alone; None in any other job."""
         progress = None if self.is_server() else self.progress
         if progress is None:
             return None

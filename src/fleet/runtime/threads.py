@@ -21,7 +21,7 @@ from fleet.cores import num_cores, thread_variables, user_chose_waiting
 _log = logging.getLogger(__name__)
 
 _MOST_IDLE = 256
-"""More threads are not started for the sake of waiting alone."""
+"""The most threads that are started only to make others sleep while they wait."""
 
 
 class Threads:
@@ -52,7 +52,7 @@ class Threads:
         )
 
     def close(self) -> None:
-        """Let go of what `choose` has started. May be called again."""
+        """Let go of what `choose` has started; idempotent."""
         for team in self._idle:
             team.close()
         self._idle, self._is_chosen = [], False
@@ -98,6 +98,6 @@ class IdleTeam:
         self._may_end.wait()
 
     def close(self) -> None:
-        """End them."""
+        """End the threads."""
         self._may_end.set()
         self._owner.join()

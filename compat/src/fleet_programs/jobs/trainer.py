@@ -139,7 +139,7 @@ class Trainer:
             *(client, it.policy, it.flat, it.device, it.done, it.kept),
             progress=it.progress,
             passing=it.passing,
-            aside=SideThread(it.device) if it.device.type == "cuda" else NoSideThread(),
+            side_thread=SideThread(it.device) if it.device.type == "cuda" else NoSideThread(),
             parts=it.parts,
         )
         stalls.joined(worker)

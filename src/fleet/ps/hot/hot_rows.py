@@ -32,11 +32,11 @@ from fleet.ps.worker.parts import meters
 log = logging.getLogger(__name__)
 
 CHUNK = 1 << 18
-"""Records that are copied at once where all are."""
+"""How many records are copied at a time when all are."""
 
 
 class SlotPlacement:
-    """The slots of a lookup's keys, once they have some. While it lives, they are theirs."""
+    """The slots of a lookup's keys, once they have some; no key loses its slot while this lives."""
 
     def __init__(self, call: int, oldest: int) -> None:
         """`call` numbers placements; none since `oldest` may lose a slot to it."""
@@ -62,21 +62,21 @@ class SlotGradients(NamedTuple):
 
 
 class HotRows:
-    """The hot rows of one table. `place`, `write_back` and `reload` are for the thread aside."""
+    """The hot rows of one table. `place`, `write_back` and `reload` are for the side thread."""
 
     def __init__(
         self, spec: TableSpec, table: _native.Table, num_rows: int, device: torch.device, writer: ThreadPoolExecutor
     ) -> None:
-        """`writer`: one thread that writes back what has lost its slot, while the thread aside goes on."""
+        """`writer`: one thread that writes back what has lost its slot, while the side thread goes on."""
         self._spec, self._table, self._device = spec, table, device
         self._writer = writer
         self._writing: Future[None] | None = None
         self._rule = TensorRule(spec.rule.name, dict(spec.rule.args))
         self._sets = SlotSets(num_rows, device)
         self._records = self._room(self._sets.num_slots)
-        self._lock = threading.Lock()  # around whatever takes `_records`, which grows in the thread aside
+        self._lock = threading.Lock()  # around whatever takes `_records`, which grows in the side thread
         self._num_calls = 0
-        self._live: dict[int, None] = {}  # the calls of placements that somebody has
+        self._live: dict[int, None] = {}  # the calls of placements that are alive
         self._is_changed = False
 
     @property
@@ -85,7 +85,10 @@ class HotRows:
         return self._records.nbytes + self._sets.nbytes
 
     def expect(self) -> SlotPlacement:
-        """What `place` will fill. Now, not then: rows of who is alive now may be trained by what nobody waits for."""
+        """A placement for `place` to fill.
+
+        Made before that is called: what is alive now keeps its slots, for steps under way may still train it.
+        """
         self._num_calls += 1
         placement = SlotPlacement(self._num_calls, min(list(self._live), default=self._num_calls))
         self._live[self._num_calls] = None
@@ -174,7 +177,7 @@ class HotRows:
         return skipped
 
     def write_back(self) -> None:
-        """Have the table know every row; they stay here as well."""
+        """Write every row into the table; they stay here as well."""
         self._settle()
         if not self._is_changed:
             return
@@ -185,7 +188,7 @@ class HotRows:
             self._table.write(keys, records)
 
     def reload(self) -> None:
-        """Take every row from the table again, which was given another state."""
+        """Read every row from the table again, which was given another state."""
         self._settle()
         for keys, slots in self._chunks():
             records = self._host_room(len(keys))

@@ -32,17 +32,17 @@ CHANGES_ROWS = frozenset({"Assign", "Load", "Shrink"})
 
 
 class HotTables(NoHotTables):
-    """Rows of some tables, by index. Used by the thread that trains; `aside` does what touches the tables."""
+    """Rows of some tables, by index. Used by the thread that trains; the side thread does what touches the tables."""
 
     def __init__(
-        self, client: Client, sizes: Mapping[int, int], device: torch.device, aside: NoSideThread, done: Done
+        self, client: Client, sizes: Mapping[int, int], device: torch.device, side_thread: NoSideThread, done: Done
     ) -> None:
         """`sizes`: how many rows of each table."""
         self.sizes = dict(sizes)
         job, transport = client.job, client.transports[0]
         assert isinstance(transport, LocalTransport)
         assert isinstance(transport.service, Service)
-        self._state, self._aside, self._job, self._done = transport.service.state, aside, job, done
+        self._state, self._side_thread, self._job, self._done = transport.service.state, side_thread, job, done
         self._worker = client.worker
         self._used: list[tuple[Lookup, torch.Tensor]] = []
         """The lookups whose rows this step trains, each with its gradients."""
@@ -111,27 +111,27 @@ class HotTables(NoHotTables):
         self._each(HotRows.reload)
 
     def _each(self, work: Callable[[HotRows], None]) -> None:
-        """Do something with the rows of each table, after what was handed in aside, and wait for it."""
+        """Do something with the rows of each table in the side thread, after what it was given before; wait for it."""
 
         def run(after: After) -> None:
             after()
             for rows in self._rows.values():
                 work(rows)
 
-        self._aside.make(run).get()
+        self._side_thread.make(run).get()
 
     def close(self) -> None:
         self._writer.shutdown()
 
     def concerns(self, method: str, header: Any) -> bool:
-        """Whether a call has to find the tables as they should be."""
+        """Whether rows must be written back before a call."""
         if method == "Pull":
             return any(table in self._rows for table in header.tables)
         return method not in UNCONCERNED
 
 
 class _HotTransport(Transport):
-    """The service in this process, before which rows are written back: whoever asks it hears the truth."""
+    """Calls the service in this process, and writes rows back first, so that every answer has them."""
 
     def __init__(self, inner: LocalTransport, hot: HotTables) -> None:
         self.endpoint, self.service = inner.endpoint, inner.service

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 WAYS = 32
 MOST = 8
 EMPTY = -1
-"""Instead of the call that used a way last."""
+"""Stands for the call that used a way last, where none has."""
 FREE, TAKEN, FULL = range(3)
-"""A way that a new key gets had no key, or one that goes; or the set has no way for it."""
+"""The way that a new key gets had no key, or one that goes; or its set has no way to give."""
 
 _FACTORS = (-7046029254386353131, -4658895280553007687)  # odd, of 64 bits, without a pattern
 _LAST = torch.iinfo(torch.int64).max
@@ -65,7 +65,7 @@ class SlotSets:
 
     @property
     def num_slots(self) -> int:
-        """Slots are below it."""
+        """How many slots there are, counted from 0."""
         return self._slots.numel()
 
     @property
@@ -125,7 +125,7 @@ class SlotSets:
         return self._slots.view(-1).index_select(0, plan.ways).long()
 
     def grow(self) -> None:
-        """Twice as many sets: of each, some keys go to a new one, with their slots."""
+        """Make twice as many sets: some keys of each go to a new one, with their slots."""
         num_sets, num_slots = len(self._keys), self.num_slots
         here = torch.arange(num_sets, device=self._keys.device).unsqueeze(1)
         moves = _sets_of(self._keys.view(-1), 2 * num_sets).view(num_sets, WAYS) != here
@@ -142,7 +142,7 @@ class SlotSets:
 
 
 def _sets_of(keys: torch.Tensor, num_sets: int) -> torch.Tensor:
-    """By a product with an odd number, its upper bits brought down, twice: ids often come in steps."""
+    """The set of each key: twice a product with an odd number, its upper bits brought down; ids often come in steps."""
     for factor in _FACTORS:
         keys = keys * factor
         keys = keys ^ (keys >> 32)

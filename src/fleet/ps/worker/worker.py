@@ -68,28 +68,28 @@ class Worker:
     """Where this worker is, for its next life; None if it will have none."""
     passing: Passing | None = None
     """What happens at the end of this worker's batches; None where nobody waits for it then."""
-    aside: NoSideThread = field(default_factory=NoSideThread)
-    """What makes lookups: where the model is on a GPU, or trains rows itself, beside it."""
+    side_thread: NoSideThread = field(default_factory=NoSideThread)
+    """Makes lookups; in a thread beside the model where that is on a GPU, or trains rows itself."""
     hot: NoHotTables = field(default_factory=NoHotTables)
     """Tables whose hot rows are trained where the model is."""
     parts: Sequence[StepPart] = ()
-    """What else hangs on its steps."""
+    """What else hangs on the steps of this worker."""
     data: DataAhead = field(default_factory=DataAhead, init=False)
     """Where its data is, while `fleet.prefetch` reads ahead."""
 
     def __post_init__(self) -> None:
-        self._lookups = LookupMaker(self.client, self.policy, self.device, self.aside, self.hot)
+        self._lookups = LookupMaker(self.client, self.policy, self.device, self.side_thread, self.hot)
         self._parts: Sequence[StepPart] = (
             MeasuredSteps(self.done.count),
             self._lookups,
-            self.aside,
+            self.side_thread,
             self.hot,
             *self.parts,
         )
         self._has_warned_of_evaluation = False
         self._used: list[Lookup] = []  # of this batch; their gradients are the next push
         self._untrained: set[int] = set()  # tables looked up in evaluation with gradients on, since the last step
-        self._num_left = 0  # of those, the first: of tables that the last step was not about
+        self._num_left = 0  # how many of the first ones are of tables that the last step did not train
 
     @property
     def num_steps(self) -> int:
@@ -218,7 +218,7 @@ class Worker:
         self._untrained.update(tables)
 
     def drop_older(self, weight: torch.Tensor, newest: torch.Tensor) -> None:
-        """Drop the gradients of a module's rows, which somebody has zeroed, but those that have come since."""
+        """Drop the gradients that a module's rows had when somebody zeroed them; newer ones stay."""
         for lookup in self._used:
             if lookup.weight is weight and lookup.rows is not newest and lookup.rows is not None:
                 lookup.rows.grad = None
@@ -240,7 +240,7 @@ class Worker:
             self.client.keep([self.kept.values(server) for server in range(self.client.job.num_servers)])
 
     def take_kept(self) -> None:
-        """Take over what the servers keep."""
+        """Take over the tensors that the servers keep."""
         take_kept(self.client, self.kept)
 
     def row_gradients(self) -> list[torch.Tensor]:
@@ -292,14 +292,14 @@ class Worker:
             self.client.row_limits.check()
 
     def close(self) -> None:
-        """Let the connections go, without a word to anybody; calling it again changes nothing."""
+        """Close the connections without a word to anybody; idempotent."""
         self.client.close()
         self.policy.close()
         for part in self._parts:
             part.close()
 
     def heed_zeroed(self, tables: Collection[int]) -> None:
-        """`model.zero_grad()` and `parameter.grad = None` after `backward` mean rows too."""
+        """Drop gradients of rows where `model.zero_grad()` or `parameter.grad = None` came after `backward`."""
         for lookup in self._used:
             if lookup.table not in tables:
                 continue
@@ -318,6 +318,6 @@ class Worker:
             )
 
     def _refuse_nonfinite(self, what: str, grads: torch.Tensor) -> None:
-        """Before anything is sent: a push that only some of the servers take would leave them apart."""
+        """Raise before anything is sent: a push that only some of the servers take would set them apart."""
         if self.client.job.nonfinite != "skip" and not _native.all_finite(grads):
             raise nonfinite_error(what, self.client.worker, self.num_steps)

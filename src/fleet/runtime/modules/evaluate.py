@@ -53,9 +53,8 @@ def evaluate(
     with common_statistics(model, util, of_first=is_collective):
         try:
             own = _checked(model, metrics)
-            is_known = (
-                util is not None and util.knows()
-            )  # to a worker that was started again, and is not to do it again
+            # A worker that was started again knows the outcome already, and does not measure again.
+            is_known = util is not None and util.knows()
             with evaluating(model):
                 if not is_known:
                     way = step or take_last

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Joined:
-    """All that a `Worker` is made of but what the model and the strategy hang on its steps."""
+    """All that a `Worker` is made of, but for the parts that model and strategy hang on its steps."""
 
     client: Client
     policy: PushPolicy
@@ -47,7 +47,7 @@ class Joined:
     parts: Sequence[StepPart]
 
     def close(self) -> None:
-        """Let the connections go: there will be no worker."""
+        """Close the connections: there will be no worker."""
         self.client.close()
         self.policy.close()
         for part in self.parts:
@@ -67,7 +67,7 @@ def join(
 ) -> Joined:
     """Declare the job to the servers, then take the tensors that they hold and agree on their first values.
 
-    Those are worker 0's, and so are the first rows of tables, unless the servers have some already. `begin_reshard` is
+    First values, and first rows of tables, are worker 0's, unless the servers have some already. `begin_reshard` is
     called where `fleetrun reshard` wants another number of servers.
     """
     job, kept = client.job, kept or KeptTensors()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # How much is said at one meeting; more takes several.
 PIECE_BYTES = 1 << 20
-# As torch waits in a group of its own.
+# As long as torch waits in a process group.
 TIMEOUT_S = 1800.0
 
 _FUNCTIONS: dict[dist.ReduceOp.RedOpType, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -51,7 +51,7 @@ class EarlyWorker:
         self.transports = connect()
 
     def caller(self, server: int) -> ps_pb2.Caller:  # noqa: ARG002 - it knows nothing of any of them
-        """Who calls: somebody without a life on the servers."""
+        """Who calls: a worker that has not joined the servers."""
         return ps_pb2.Caller(worker=self.worker)
 
     def ask_first(
@@ -104,7 +104,7 @@ class MeetingWorld(World):
         return [b"".join(parts) for parts in told]
 
     def gather_at(self, topic: str, own: bytes) -> list[bytes]:
-        """What every worker gave under a name, which says what it is about in every life of a worker."""
+        """What every worker gave under a name, which stands for the same call in every life of a worker."""
         return self._gathering().gather_at(topic, own, self._progress)
 
     def knows(self, ahead: int) -> bool:

@@ -72,7 +72,7 @@ class ModuleJob:
         if self._worker is None and any(is_lazy(parameter) for parameter in model.parameters()):
             for module in model.modules():
                 if isinstance(module, SparseModule):
-                    module.run_dry()  # a batch must go through before `init_worker`, which wants shapes
+                    module.run_dry()  # a batch must go through before `init_worker`, which needs shapes
 
     def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
         """The optimizer to train with, in the place of the user's: its step runs on the servers."""
@@ -162,7 +162,7 @@ class ModuleJob:
             self.let_go()
 
     def leave(self) -> None:
-        """The script ends: see `unstopped`."""
+        """Leave the servers as the script ends: see `unstopped`."""
         if self._worker is not None:
             unstopped.leave(self._worker)
 

@@ -80,9 +80,10 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
 
 
 class BatchesAhead:
-    """Tells a worker of a durable job, of batches that are read ahead, where its data was before each.
+    """Batches that are read one ahead of the batch that is trained on.
 
-    Data ends one batch before the loop does. What a worker does at the end of its batches waits for the last step.
+    A worker of a durable job is told where its data was before each. Data ends one batch before the loop does, so what
+    a worker does at the end of its batches waits for the last step.
     """
 
     def __init__(self, worker: Worker) -> None:
@@ -114,19 +115,19 @@ class BatchesAhead:
                 yield self.read(batches)
 
     def hand_out(self) -> None:
-        """The oldest batch that was read is handed out."""
+        """Hand out the oldest batch that was read."""
         if self._progress is not None:
             self._progress.hand_out(*self._before.popleft())
 
     def end(self) -> None:
-        """No more are."""
+        """End a loop, however it was left: no more batches are handed out."""
         if self._progress is not None:
             self._progress.hand_out(None)
         if self._passing is not None:
             self._passing.forget()
 
     def end_loop(self) -> None:
-        """The last batch was trained on."""
+        """End a loop whose last batch was trained on."""
         if self._progress is not None:
             self._progress.hand_out(None)
         if self._passing is not None:

@@ -36,7 +36,7 @@ def server_device() -> str:
 def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None) -> Sequence[Transport]:
     """One for each server, over which nothing is sent yet; without servers, one in this process.
 
-    That begins with the checkpoint `model_dir`, if there is one.
+    The one in this process begins with the checkpoint `model_dir`, if that is given.
     """
     use_native_threads()
     if endpoints:
@@ -77,7 +77,7 @@ class Servers:
     def __init__(self, who: Identity) -> None:
         self.who = who
         self.layout = own_layout()
-        """Which servers these are: their number may change, see fleet.jobfiles.layouts."""
+        """The number of these servers' layout, see fleet.jobfiles.layouts."""
         self.refresh()
         self.model_dir: str | None = None
         """The checkpoint that a server of this process begins with."""
@@ -124,12 +124,12 @@ class Servers:
         return transports([str(one) for one in self.who.server_endpoints], self.who.num_workers, self.model_dir)
 
     def connect_anew(self) -> Sequence[Transport]:
-        """The same, to the servers that there are now."""
+        """One transport per server of today."""
         self.refresh()
         return self.connect()
 
     def refresh(self) -> None:
-        """See whether a worker was started with servers that are not those of today."""
+        """Find the servers of today, if others have replaced those that this worker was started with."""
         layouts = own_layouts()
         if layouts is None or self.who.role is not Role.WORKER or not self.who.server_endpoints:
             return

@@ -29,7 +29,7 @@ def joined(worker: Worker) -> None:
 
 
 def stopped(worker: Worker) -> None:
-    """Note that it has left them in order."""
+    """Note that a worker has left its servers in order."""
     if _has_servers(worker):
         note_stopped()
 

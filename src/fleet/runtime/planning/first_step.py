@@ -1,4 +1,4 @@
-"""Watches a training script, or a loop of our own, up to its first step, and says what that showed."""
+"""The first step of a training script, or of a loop of our own: what it shows about the model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AfterBackward:
-    """What is only there while the first step runs."""
+    """What backward has left, before the optimizer steps."""
 
     gradient_bytes: int
     peak_bytes: int
@@ -36,7 +36,7 @@ class AfterBackward:
 
 
 class FirstStep:
-    """Counts and notes from the moment it is made; `finish` makes the facts when the first step is reached."""
+    """Counts and notes from the moment it is made; `finish` makes the facts when the step is reached."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
@@ -104,7 +104,7 @@ class FirstStep:
         )
 
     def stop(self) -> None:
-        """Count and note no more; may be called again."""
+        """Count and note no more; idempotent."""
         self._saved.stop()
         self._calls.stop()
 
@@ -114,7 +114,7 @@ class FirstStep:
         return (*own, "amp") if self._calls.has_autocast and "amp" not in own else own
 
     def _look(self, worker: Worker | None) -> AfterBackward:
-        """What backward has left."""
+        """Note what backward has left."""
         reached_at = self._calls.now()
         peak = 0
         if self._device.type == "cuda":

@@ -40,7 +40,7 @@ class StepTimes:
 
 
 class ForwardCalls:
-    """Notes the forwards of a model that are trained on, since it was made."""
+    """Notes the forwards of a model that are trained on, from the moment it is made."""
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
         self._model, self._device = model, device
@@ -55,13 +55,13 @@ class ForwardCalls:
         ]
 
     def stop(self) -> None:
-        """Note no more."""
+        """Note no more calls."""
         for handle in self._handles:
             handle.remove()
 
     @property
     def batch_size(self) -> int:
-        """How many samples they had in all."""
+        """How many samples all calls had together."""
         return sum(call.batch_size for call in self.calls)
 
     @property

@@ -41,7 +41,7 @@ class PlannedScript:
         self._optimizers: list[Optimizer] = []
 
     def see_model(self, model: nn.Module) -> None:
-        """The model that will be trained; of several the last, which the plan says."""
+        """Look at the model that will be trained; of several the plan is that of the last, and says so."""
         if self._looker is not None:
             self._looker.stop()
         self._looker = FirstStep(model)

@@ -194,7 +194,7 @@ class _Version(NamedTuple):
 
 
 def _array(tensor: torch.Tensor) -> Any:
-    """What numpy cannot hold, such as bfloat16, as float32."""
+    """A tensor as an array; what numpy cannot hold, such as bfloat16, as float32."""
     host = tensor.detach().cpu()
     is_known = host.dtype in (torch.float16, torch.float32, torch.float64) or not host.is_floating_point()
     return (host if is_known else host.float()).numpy()

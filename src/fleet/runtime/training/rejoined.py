@@ -54,7 +54,7 @@ class Rejoined:
             self._take_up(self._stored)
 
     def mark(self, step: int) -> None:
-        """The run has come to a step, by the script's count."""
+        """Note that the run has come to a step, by the script's count."""
         self._known = self._now(step)
 
     def check(self, step: int) -> None:
@@ -128,7 +128,7 @@ class Rejoined:
         }
 
     def _take_up(self, stored: Mapping[str, Any]) -> None:
-        """Give all of them the state that they had."""
+        """Give every object, optimizer and random stream the state that it had."""
         self._known = list(stored["known"])
         for name, one in self._objects():
             if name in stored["objects"]:
@@ -139,7 +139,7 @@ class Rejoined:
         self._random.restore(stored["random"])
 
     def _restore(self, stored: Mapping[str, Any]) -> None:
-        """The script has come to where the former life was; what it has done since it began may have changed them."""
+        """Give everything its state again where the former life was: until then the script may have changed it."""
         self._take_up(stored)
         self._end_save()
         self._stored = None

@@ -168,7 +168,7 @@ class ServedRun(Run):
         return writer
 
     def _begin(self, number: int, step: int, captured: Captured | str) -> Path:
-        """The folder that all write into, when every worker has come; CheckpointError on all if one has nothing."""
+        """Wait until every worker has come; returns the folder to write. CheckpointError on all if one has nothing."""
         assert self._to is not None
         said: dict[str, Any] = {"step": step}
         writing: Path | None = None

@@ -54,9 +54,9 @@ class Lookup:
     version: int = 0
     """The servers' version when the rows were pulled."""
     weight: torch.Tensor | None = None
-    """That of the module it was made for: who zeroes gradients leaves it without one."""
+    """The `weight` of the module it was made for; zeroing gradients leaves it without one."""
     has_padding: bool = False
-    """Whether `rows` end with a row of zeros that no key has: that of padding."""
+    """Whether `rows` end with a row of zeros that belongs to no key: the row of padding."""
     placement: SlotPlacement | None = None
     """Where its rows are, if they are trained where the model is: see `fleet.ps.hot.hot_rows`."""
 

@@ -38,12 +38,18 @@ class PendingLookup:
 
 
 class LookupMaker(StepPart):
-    """Makes lookups, ahead or when they are asked for; their rows are the policy's affair, or that of hot tables."""
+    """Makes lookups, ahead or when they are asked for; the policy pulls their rows, or hot tables fill them."""
 
     def __init__(
-        self, client: Client, policy: PushPolicy, device: torch.device, aside: NoSideThread, hot: NoHotTables
+        self, client: Client, policy: PushPolicy, device: torch.device, side_thread: NoSideThread, hot: NoHotTables
     ) -> None:
-        self._client, self._policy, self._device, self._aside, self._hot = client, policy, device, aside, hot
+        self._client, self._policy, self._device, self._side_thread, self._hot = (
+            client,
+            policy,
+            device,
+            side_thread,
+            hot,
+        )
         # Keys need their number of occurrences where the entry policy counts.
         self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in client.job.tables]
         self._ahead: list[PendingLookup] = []  # of the next batch, and until it is used of this one
@@ -75,15 +81,15 @@ class LookupMaker(StepPart):
         return [lookup for lookup in lookups if lookup.rows is None]
 
     def forget_all(self) -> None:
-        """Rows have been replaced on the servers."""
+        """Drop all lookups made ahead, and their rows, which were replaced on the servers."""
         self._forget(list(self._ahead))
 
     def clear(self) -> None:
-        """The servers were given another state; what was asked of them is void."""
+        """Drop all lookups made ahead: the servers were given another state."""
         self._ahead.clear()
 
     def begin(self, used: Sequence[Lookup], *, is_new: bool) -> None:  # noqa: ARG002
-        """The step makes the rows old that the one before it has left."""
+        """Drop what was ahead when the last step ended and is still unused: this step makes its rows old."""
         self._forget([one for one in self._ahead if one in self._last_ahead])
 
     def after_push(self, update: Update) -> None:  # noqa: ARG002
@@ -114,7 +120,7 @@ class LookupMaker(StepPart):
                 hot.place(lookup, placement)
             return lookup
 
-        return PendingLookup(complete, self._aside.make(make))
+        return PendingLookup(complete, self._side_thread.make(make))
 
     def _take_ahead(self, request: Request) -> Lookup | None:
         for position, one in enumerate(self._ahead):
@@ -130,7 +136,7 @@ class LookupMaker(StepPart):
         return None
 
     def _forget(self, ahead: Sequence[PendingLookup]) -> None:
-        """Lookups ahead that nobody came for."""
+        """Drop lookups that were made ahead, and their rows."""
         for one in ahead:
             self._ahead.remove(one)
             self._policy.forget(one.get())

@@ -17,17 +17,17 @@ from fleet.ps.worker.parts.contract import StepPart
 
 T = TypeVar("T")
 After = Callable[[], None]
-"""Has the stream aside wait for what the model's had been given when the work was handed in."""
+"""Has the thread's stream wait for what the model's had been given when the work was handed in."""
 
 
 class MadeNow(Generic[T]):
-    """What was made at once."""
+    """A thing that was made at once."""
 
     def __init__(self, made: T) -> None:
         self._made = made
 
     def get(self) -> T:
-        """The thing."""
+        """What was made."""
         return self._made
 
 
@@ -35,19 +35,19 @@ class NoSideThread(StepPart):
     """Makes things when they are asked for, in a job where a thread would gain nothing; also the contract."""
 
     def make(self, work: Callable[[After], T]) -> MadeNow[T] | MadeLater[T]:
-        """Have a thing made. `work` is given what it has to call before it touches what the model changes."""
+        """Have a thing made by `work`, which calls what it is given before it touches what the model changes."""
         return MadeNow(work(_at_once))
 
 
 class MadeLater(Generic[T]):
-    """What is made aside, or will be."""
+    """A thing that the thread makes, or has made."""
 
     def __init__(self, future: Future[tuple[T, torch.cuda.Event | None]], device: torch.device) -> None:
         self._future = future
         self._device = device
 
     def get(self) -> T:
-        """Wait until it is there; on a GPU until it is certain that the current stream will find it."""
+        """Wait until it is made; on a GPU the current stream waits for its contents."""
         made, ready = self._future.result()
         if ready is not None:
             torch.cuda.current_stream(self._device).wait_event(ready)
@@ -85,11 +85,11 @@ class SideThread(NoSideThread):
 
 
 def _at_once() -> None:
-    """On a CPU nothing is under way."""
+    """Return at once: on a CPU nothing is under way."""
 
 
 def used_here(tensor: torch.Tensor) -> torch.Tensor:
-    """Tell torch that the current stream uses a tensor that was made aside: its memory stays until that is over."""
+    """Tell torch that the current stream uses a tensor of the thread's: its memory stays until that is over."""
     if tensor.device.type == "cuda":
         tensor.record_stream(torch.cuda.current_stream(tensor.device))
     return tensor

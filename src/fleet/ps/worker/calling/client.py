@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fleet.ps.worker.asking.lookup import Lookup
 
 DECLARE_PAUSE_S = 0.1
-# How long a worker that has finished, and whose gradients are all in, tries to say so.
+# How long a worker that has finished tries to say so; its gradients have all arrived.
 LEAVE_S = 5.0
 
 _log = logging.getLogger(__name__)
@@ -54,21 +54,21 @@ class Client:
         elsewhere: Elsewhere | None = None,
         absent_after_s: float = 0.0,
     ) -> None:
-        """`layout` is that of the servers that the transports reach.
+        """`layout`: which layout of servers the transports reach.
 
-        `elsewhere`: how others are reached, None if their number stays. `absent_after_s`: how long a synchronous step
-        waits for a worker before it is done without; 0: until the wait itself ends.
+        `elsewhere`: how to reach other servers; None if their number never changes. `absent_after_s`: how long a
+        synchronous step waits for a worker before it is done without that one; 0: until the step times out.
         """
         self.server_set = ServerSet(list(transports), job, job, layout, [0] * len(transports))
-        """The servers that there are."""
+        """The servers of today; their number may change."""
         self.job = job
-        """As it was declared; `place.job` is what the servers hold."""
+        """The job as this worker declared it; `server_set.job` is the job as the servers hold it."""
         self.elsewhere = elsewhere
         self._absent_after_s = absent_after_s
         self._swapping = threading.RLock()
         self._following = threading.Lock()
         self._former: list[Transport] = []
-        """To servers that are no more; somebody may still wait for their last word."""
+        """Connections to servers that were replaced; a call may still wait for its answer."""
         self.worker = worker
         self._life = secrets.randbits(63) + 1
         self._incarnation = 0
@@ -80,7 +80,7 @@ class Client:
         self.resumed_updates = 0
         """How many updates of this worker the servers had when it joined: those of its former lives."""
         self.resumed_position = b""
-        """Where its data was then."""
+        """Where the data of this worker was after those updates, as its former life stored it."""
         self.num_ended = 0
         """Synchronous mode: how many steps had passes only, as far as this worker knows."""
         self.passed: tuple[int, ...] = ()
@@ -132,7 +132,7 @@ class Client:
         return all(reply.is_started for reply in replies), max(reply.version for reply in replies)
 
     def _declare_once(self) -> list[ps_pb2.DeclareReply.Header]:
-        """Server 0 comes first: it says which life of this worker it is, and which run of the job."""
+        """Server 0 comes first: it says which life of this worker this is, and which run of the job."""
         text, self._incarnation, joining = self.server_set.job.to_json(), 0, Joining(self._life, self._absent_after_s)
 
         def declare(servers: Sequence[int], run: int = 0) -> list[ps_pb2.DeclareReply.Header]:
@@ -148,7 +148,7 @@ class Client:
         return replies
 
     def follow(self, server_set: ServerSet) -> None:
-        """Find the servers that have taken the place of some, and join them, unless this has happened."""
+        """Find the servers that have replaced these, and join them; nothing happens if that is done already."""
         with self._following:
             while self.server_set is server_set:
                 other = following(server_set, self.elsewhere)
@@ -192,7 +192,7 @@ class Client:
     ) -> PendingPull:
         """Ask for the rows of some lookups, dense parameters, kept tensors; answered when `version` is reached.
 
-        `is_exact`: whatever format they travel in otherwise.
+        `is_exact`: in float32, whatever format they travel in otherwise.
         """
         pull = OutgoingPull(self.caller_at, self.job, lookups, version, dense=dense, kept=kept, is_exact=is_exact)
         with measured("pull"):
@@ -230,7 +230,7 @@ class Client:
             return Pending(self, push.send, self.note if self.row_limits or is_awaited else None, dense=want_dense)
 
     def forget_passed(self) -> None:
-        """The ends of epochs that others have come to were waited for."""
+        """Forget who had passed: this worker has waited for the ends of epochs that others came to."""
         self.passed = ()
 
     def note(self, answers: Answers) -> None:
@@ -239,7 +239,7 @@ class Client:
         self.passed, self.num_ended = tuple(answers[0][0].passed), answers[0][0].num_ended
 
     def assign(self, table: int, keys: torch.Tensor, values: torch.Tensor) -> int:
-        """Write rows of a table by value, in the place of whatever is there; how many others went, for its ceiling.
+        """Write rows of a table by value; returns how many other rows had to go to stay within its ceiling.
 
         No push may be under way.
         """
@@ -259,9 +259,9 @@ class Client:
         return sum(reply.evicted for reply, _ in replies)
 
     def leave(self, *, is_unfinished: bool = False) -> None:
-        """Tell the servers that this worker has finished; those that are gone, as all workers are, need not be told.
+        """Tell the servers that this worker has finished; one that is gone, because all workers have left, is skipped.
 
-        `is_unfinished`: it ends without having said so before, and whoever still counts on it is told.
+        `is_unfinished`: the script ends without `fleet.stop_worker()`, and whoever counts on this worker is told.
         """
         # Servers that fleetrun looks after in a durable job come back, and stay until it ends them.
         are_kept = is_durable() and env.FLEET_JOB_ID.text() is not None
@@ -337,6 +337,6 @@ class Client:
         )
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         for transport in (*self.server_set.transports, *self._former):
             transport.close()

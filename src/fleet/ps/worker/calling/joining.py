@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Joining(NamedTuple):
-    """What a worker says of itself."""
+    """What a worker says of itself when it joins."""
 
     life: int
     absent_after_s: float
 
     def header(self, job: str, server: int, caller: ps_pb2.Caller, run: int = 0) -> ps_pb2.DeclareRequest.Header:
-        """To one server."""
+        """The declaration to one server."""
         return ps_pb2.DeclareRequest.Header(
             caller=caller,
             job=job,
@@ -31,7 +31,7 @@ class Joining(NamedTuple):
         )
 
     def join(self, server_set: ServerSet, caller: ps_pb2.Caller) -> None:
-        """Tell servers who have the ledger of those before that this worker is here; it is no new life."""
+        """Join servers that have taken over the ledger of others; this worker goes on, so it is no new life."""
         text = server_set.job.to_json()
         for server, transport in enumerate(server_set.transports):
             header, limit_s = self.header(text, server, caller), start_timeout_s()

@@ -2,7 +2,7 @@
 
 A push goes to several servers. A worker that dies between two of them would leave a step that some servers have and
 others do not. So the push is written down before the first server gets it; the worker's next life sends it again, in
-the name of the former, before it declares itself: who has it says so, and who has not takes it.
+the name of the former, before it declares itself. A server that has it says so; one that has not takes it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 def own_outbox(worker: int) -> NoOutbox:
-    """The outbox of a worker of a durable job; in any other nobody would send again what it has."""
+    """The outbox of a worker of a durable job; in any other job there is no next life to send it."""
     folder = env.FLEET_DURABLE.get()
     return NoOutbox() if folder is None else Outbox(Path(folder) / f"worker-{worker}" / "outbox")
 
@@ -53,7 +53,7 @@ class NoOutbox:
         """
 
     def remove(self) -> None:
-        """The worker has left in order: nothing is under way, and fleetrun may know it."""
+        """Forget the last push, and let fleetrun know that this worker has left in order."""
 
 
 class Outbox(NoOutbox):

@@ -24,31 +24,31 @@ Answers = list[tuple[Any, "Tensors"]]
 
 
 class FollowingClient(Protocol):
-    """A worker's client, which goes where the servers are."""
+    """A client that finds the servers again when others have replaced them."""
 
     server_set: ServerSet
 
     def follow(self, server_set: ServerSet) -> None:
-        """Find the servers that have taken the place of some."""
+        """Find the servers that have replaced these."""
 
 
 @dataclass
 class Sent:
-    """Calls to the servers of one place."""
+    """Calls to every server of one set."""
 
     server_set: ServerSet
     calls: Sequence[Call]
     rows: Sequence[tuple[torch.Tensor | None, int]] = ()
     """For each tensor of rows in the answers: their order, if it is not the wanted one, and their width."""
     rest: Callable[[Any], Sequence[Call]] | None = None
-    """Makes those calls that wait for the first."""
+    """Makes the other calls, from the answer to the first; None: all have been made."""
     formats: Sequence[int] = ()
     """The format of each tensor of rows; empty: all are float32."""
     dense_format: int = 0
     """The format of the dense values, if there are some."""
 
     def results(self) -> Answers:
-        """One answer per server of the place, in float32."""
+        """One answer per server of the set, in float32."""
         answers = results(self.calls)
         if self.rest is not None:
             answers += results(self.rest(answers[0][0]))
@@ -65,7 +65,7 @@ class Sent:
 
 
 class Pending:
-    """A call to every server, under way; where other servers have taken their place, it is made again."""
+    """A call to every server, under way; made again where other servers have taken their place."""
 
     def __init__(
         self,

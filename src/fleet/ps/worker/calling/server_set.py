@@ -1,8 +1,8 @@
-"""The servers that a worker talks to, and its own idea of them where their number has changed since it began.
+"""The servers that a worker talks to, and how it goes on when their number changes.
 
-A worker's model is bound to the placement that it declared when it joined. When the number of servers changes it goes
-on with that: what it sends is cut anew for the servers that there are, and what they answer is put together as if it
-came from those that there were. A worker that is started again declares the placement of today, and needs none of it.
+A worker's model is bound to the placement that it declared when it joined, and keeps it when the number of servers
+changes: what the worker sends is cut anew for the present servers, and their answers are put together as if they came
+from those it began with. A worker that is started again declares the placement of today, and needs none of this.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ class ServerSet:
     transports: list[Transport]
     job: JobSpec
     declared: JobSpec
-    """As this worker declared it when it joined."""
+    """The job as this worker declared it when it joined."""
     layout: int = 0
     instances: list[int] = field(default_factory=list)
-    """What each server calls itself, once it has said so."""
+    """The present life of each server, as it names that; 0 until it has told."""
 
     def go_by(self, server: int, transport: Transport) -> None:
-        """Have calls to a server go by way of another transport, which has the one that there was."""
+        """Send calls to a server through another transport, which wraps the present one."""
         self.transports[server] = transport
 
     def moved(self) -> bool:
@@ -177,16 +177,16 @@ class ServerSet:
 
 
 class Elsewhere(NamedTuple):
-    """How a worker finds its way to other servers, when their number changes."""
+    """How a worker reaches other servers when their number changes."""
 
     plan: Callable[[int], JobSpec]
-    """The job for so many."""
+    """The job, placed on so many servers."""
     connect: Callable[[Sequence[str]], Sequence[Transport]]
-    """What reaches servers, by their endpoints."""
+    """Transports to servers, by their endpoints."""
 
 
 def following(server_set: ServerSet, elsewhere: Elsewhere | None) -> ServerSet:
-    """The servers that have taken the place of some."""
+    """The servers that have replaced these; waits until the job's files name them."""
     layouts = own_layouts()
     if layouts is None or elsewhere is None:
         raise CommunicationError("the rows have moved to other servers, and this worker cannot follow; start it again")
@@ -203,7 +203,7 @@ def following(server_set: ServerSet, elsewhere: Elsewhere | None) -> ServerSet:
 
 
 def _cut(keys: torch.Tensor, offsets: torch.Tensor) -> list[NDArray[np.int64]]:
-    """The keys of each server; views, for there may be a thousand servers."""
+    """The keys of each server, as views: there may be a thousand servers."""
     array = keys.numpy()
     return [array[begin:end] for begin, end in pairwise(offsets.tolist())]
 

@@ -1,4 +1,4 @@
-"""A worker's side of a step whose mean gradient has a largest norm: `fleet.ps.server.settling` says how it ends."""
+"""A worker's side of a step whose mean gradient is clipped; `fleet.ps.server.settling` is the servers' side."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Outcome = ps_pb2.PushReply.Header
 
 
 def must_settle(client: Client) -> bool:
-    """Whether servers wait for workers to add up the norm of a step: not one that is alone, and stays so."""
+    """Whether workers add up the norm of a step: not for a single server that stays alone, which has all of it."""
     return client.job.clips_on_servers and (client.num_servers > 1 or is_durable())
 
 
 def settle(client: Client, step: int, pushed: Pending) -> list[ps_pb2.PushReply.Header]:
-    """See a step to its end whose push is under way; what each server says of it."""
+    """Bring a step whose push is under way to its end; returns what each server says of it."""
     pushed.results()
 
     def ask(total: float | None) -> list[Any]:
@@ -45,7 +45,7 @@ def settle(client: Client, step: int, pushed: Pending) -> list[ps_pb2.PushReply.
 def settle_again(
     transports: Sequence[Transport], pushed: Sequence[ps_pb2.PushRequest.Header], push_again: Callable[[], object]
 ) -> None:
-    """See a step to its end that a former life of this worker had pushed."""
+    """Bring a step to its end that a former life of this worker had pushed."""
 
     def ask(total: float | None) -> list[Any]:
         calls = []
@@ -59,7 +59,7 @@ def settle_again(
 
 
 def _settled(ask: Callable[[float | None], list[Any]], push_again: Callable[[], object]) -> list[Outcome]:
-    """`ask` calls all servers, with the sum where it is known; `push_again` has them take the push."""
+    """`ask` calls all servers, with the sum where it is known; `push_again` is for servers that lost the push."""
     while True:
         replies = ask(None)
         if not any(reply.is_lost for reply in replies) and not all(reply.HasField("outcome") for reply in replies):

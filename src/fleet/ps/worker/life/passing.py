@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fleet.ps.worker.parts.contract import Done
 
 TURN = "pass"
-"""As what the ends of epochs are counted."""
+"""The name by which ends of epochs are counted."""
 
 
 class Trained(NamedTuple):
@@ -61,7 +61,7 @@ class Passing:
     def end_loop(self, before: Trained, *, is_sure: bool, then: Callable[[], None]) -> None:
         """A loop has read its data to the end; `then` is called when it is over for all.
 
-        `before` is what was trained when it began. `is_sure`: others pass, or may, also if nothing was trained since.
+        `before` is what was trained when it began. `is_sure`: pass even if nothing was trained since, as others may.
         """
 
         def end() -> None:
@@ -90,13 +90,13 @@ class Passing:
         return name in progress.answers
 
     def settle(self) -> None:
-        """What was read ahead is trained on: end the loop, if its data has ended."""
+        """End the loop if its data has ended: what was read ahead has been trained on."""
         owed, self._owed = self._owed, None
         if owed is not None:
             owed()
 
     def forget(self) -> None:
-        """The loop was left early."""
+        """Owe nothing at the end of the loop: it was left early."""
         self._owed = None
 
     def _pass(self) -> None:

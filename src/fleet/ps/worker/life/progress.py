@@ -3,10 +3,10 @@
 A worker of a durable job may be killed at any moment and is started again alone: its script runs from the top, while
 the servers have its steps, and the other workers do not begin again. Three things must then go on where they were.
 
-All of it is of one moment: before the batch of the last step that servers know was handed out. In the next life the
-script makes that step again, and what servers have of it is not sent; so it does again what comes after the step.
+All three are of one moment: just before the batch of the last step that servers know was handed out. In the next life
+the script makes that step again, and so does again what comes after it; what servers have of the step is not sent.
 
-Data. Each reader has a place here, by the order in which readers are made. In the next life a loop over an epoch that
+Data. Each reader has a place, by the order in which readers are made. In the next life a loop over an epoch that
 was done yields nothing, and the loop of the present one begins with that batch. A script that asks where it is, and
 begins its loops there, gets no empty loops. Data that is the script's own has no place: there the moment is that of the
 first lookup for the step, and the script must ask how many steps lie behind it.
@@ -65,7 +65,7 @@ class ScriptMoment:
     turns: dict[str, int]
     parts: dict[str, Any]
     from_places: set[int] = field(default_factory=set)
-    """Which readers have given what is trained on since."""
+    """The readers whose batches are trained on since."""
     is_used: bool = False
     """Whether an optimizer has stepped since."""
     number: int = 0
@@ -133,11 +133,11 @@ class ScriptProgress:
         self._at_redo = call
 
     def data_asked(self) -> None:
-        """The script has asked where its data is."""
+        """Note that the script has asked where its data is."""
         self.is_asked = True
 
     def count_asked(self) -> None:
-        """The script has asked how many steps lie behind it."""
+        """Note that the script has asked how many steps lie behind it."""
         self.is_counted = True
 
     @property
@@ -154,14 +154,14 @@ class ScriptProgress:
         return {str(place.number): place.state() for place in self._places}
 
     def moment(self, from_places: set[int], data: dict[str, Any] | None = None) -> ScriptMoment:
-        """Where this worker is, but for its data if it is told."""
+        """Where this worker is now; `data`, if given, is where its readers are."""
         parts = {name: state() for name, (state, _) in self._parts.items()}
         self._num_moments += 1
         data = self.data() if data is None else data
         return ScriptMoment(data, self.turns.state(), parts, from_places, number=self._num_moments)
 
     def hand_out(self, data: dict[str, Any] | None, from_places: set[int] | None = None) -> None:
-        """A batch that was read ahead is handed out: where data was before it was read. None: no more are."""
+        """Note that a batch is handed out, with where data was before it was read ahead; None: the loop is over."""
         if data is None:
             self._handed = None
         elif self._handed is None or self._handed.is_used:
@@ -223,7 +223,7 @@ class ScriptProgress:
             )
 
     def resume(self, position: bytes) -> None:
-        """Take up what came with the last push of a former life that was taken; empty if there was none."""
+        """Take up what a former life stored with its last push that servers took; empty: there was none."""
         if not position:
             return
         try:
@@ -243,7 +243,7 @@ class ScriptProgress:
         return turn <= self._stored_turns.get(name, 0)
 
     def stored(self, number: int) -> dict[str, Any] | None:
-        """The state of a reader that is still to be gone on at."""
+        """Where a reader is to go on; None if it has, or had nothing stored."""
         return self._stored.get(str(number))
 
     def has_passed(self, number: int) -> bool:
@@ -251,17 +251,17 @@ class ScriptProgress:
         return number in self._passed
 
     def pass_epoch(self, number: int, epoch: int) -> None:
-        """A loop yields nothing for an epoch that was done; turns are those of its end."""
+        """Lead a loop past an epoch that was done; turns go on from its end."""
         self._passed.add(number)
         self.turns.go_to(self.answers.get(f"end/{number}/{epoch}") or {})
 
     def reach(self, number: int) -> None:
-        """A reader goes on where it was, and so do turns."""
+        """Note that a reader goes on where it was; so do turns."""
         del self._stored[str(number)]
         self._catch_up()
 
     def _go_on_alone(self) -> None:
-        """The script trains on data of its own, which it must have begun behind its former life's steps."""
+        """Go on with data of the script's own; UsageError if the script has not asked where to begin."""
         if not (self._has_caught_up or self.is_asked or self.is_counted or self._passed):
             raise UsageError(
                 f"this worker was started again: {self.num_steps} steps lie behind it, and its script begins to train "
@@ -270,7 +270,7 @@ class ScriptProgress:
         self._catch_up()
 
     def _catch_up(self) -> None:
-        """Go on from where a former life was with all but the data."""
+        """Go on with everything but the data where a former life was."""
         if self._has_caught_up:
             return
         self._has_caught_up = True
@@ -281,6 +281,6 @@ class ScriptProgress:
         self._at_redo()
 
     def note_end(self, number: int, epoch: int) -> None:
-        """An epoch of a reader was read to its end."""
+        """Note the turns at the end of an epoch that a reader has read."""
         if number in self._trained:
             self.answers.put(f"end/{number}/{epoch}", self.turns.state())

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """What has a place: data that is read epoch by epoch."""
+    """Data that is read epoch by epoch."""
 
     def state_dict(self) -> dict[str, Any]:
         """Its position, as JSON."""
@@ -32,14 +32,14 @@ class ReaderPlace:
         """Before the batch, or the first of several that make one step, that a loop has in hand."""
 
     def state(self) -> dict[str, Any]:
-        """The reader's, or its last if it is gone."""
+        """The position of the reader, or its last one if the reader is gone."""
         reader = self._reader()
         if reader is not None:
             self._last = reader.state_dict()
         return self._last
 
     def watched(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The same batches; before each it is noted where the worker is."""
+        """Yield the same batches, and note before each where the worker is."""
         try:
             while True:
                 if not self._progress.is_ahead and (self.moment is None or self.moment.is_used):
@@ -53,7 +53,7 @@ class ReaderPlace:
             self.moment = None
 
     def is_over(self, epoch: int) -> bool:
-        """Asked when a loop begins: whether a former life has done this epoch."""
+        """Whether a former life has done this epoch; asked when a loop begins."""
         stored = self._progress.stored(self.number)
         if stored is None:
             return False
@@ -66,7 +66,7 @@ class ReaderPlace:
         return False
 
     def asked(self) -> None:
-        """The script wants to know where this reader is; if no loop has begun yet, it will begin there."""
+        """Note that the script asks where this reader is; if no loop has begun yet, it will begin there."""
         stored = self._progress.stored(self.number)
         if stored is not None and not self._progress.has_passed(self.number):
             self._progress.data_asked()
@@ -74,5 +74,5 @@ class ReaderPlace:
                 reader.go_on_at(stored)
 
     def end_epoch(self, epoch: int) -> None:
-        """A loop has read an epoch to its end."""
+        """Note that a loop has read an epoch to its end."""
         self._progress.note_end(self.number, epoch)

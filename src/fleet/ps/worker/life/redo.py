@@ -41,7 +41,7 @@ class Redo(StepPart):
             )
 
     def begin_again(self) -> None:
-        """The script has come to the step."""
+        """Give the model the dense parameters that the update was made with."""
         if self._flat is not None and (dense := self._inputs.dense) is not None:
             self._flat.value_buffer.copy_(torch.from_numpy(dense.copy()))
 
@@ -59,7 +59,7 @@ class Redo(StepPart):
         self._looked_up.clear()
 
     def after_push(self, update: Update) -> None:
-        """Behind the last of the updates that are made again, what servers have is right again."""
+        """After the last update that is made again, go on with what the servers have."""
         if update.gradients.steps < self._last:
             self._inputs.end_update()
             self.begin_again()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class StoredProgress(StepPart):
-    """Has `fleet.ps.worker.life.progress` know what is trained, and stores what it says."""
+    """Tells a `ScriptProgress` what is trained, and has what it says stored with each push."""
 
     def __init__(self, progress: ScriptProgress, count: StepCount) -> None:
         self._progress, self._count = progress, count

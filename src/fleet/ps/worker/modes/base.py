@@ -92,7 +92,7 @@ class PushPolicy(ABC):
         return id(lookup) in self._pending
 
     def forget(self, lookup: Lookup) -> None:
-        """Drop lookups whose rows will not be used after all."""
+        """Drop a lookup whose rows will not be used after all."""
         self._pending.pop(id(lookup), None)
 
     def forget_rows(self, table: int) -> None:  # noqa: B027 - geo has copies of each table
@@ -119,7 +119,7 @@ class PushPolicy(ABC):
         self.refresh()
 
     def close(self) -> None:
-        """Let go of what the policy holds, whatever happened before; what was not sent is lost."""
+        """Let go of everything, whatever happened before; what was not sent is lost."""
         self._pending.clear()
 
     def refresh(self, *, is_exact: bool = True) -> None:

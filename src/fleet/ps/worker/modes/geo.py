@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fleet.ps.job.spec import TableSpec
     from fleet.ps.wire.messages import Tensors
 
-# By how much servers may round what they store.
+# By how much servers may round a value that they store.
 _ROUNDING = {"float32": 0.0, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
@@ -62,7 +62,7 @@ class Geo(PushPolicy):
         self._steps = self._exchanged = 0
         """Steps made here, and those of them whose outcome the servers have."""
         self._exchange: Exchange | None = None
-        """What is under way."""
+        """The exchange that is under way."""
         self._heard = setup.version
         """The servers' version at the last exchange."""
         self._failure: FleetError | None = None
@@ -180,7 +180,7 @@ class Geo(PushPolicy):
         lookup.set_rows(rows, self._setup.device, with_grad)
 
     def _begin_exchange(self) -> None:
-        """Send what the window has changed; the one before has to be over."""
+        """Send what the window has changed, when the exchange before is over."""
         self._end_exchange()
         if self._failure is not None:
             raise self._failure  # some servers may have added the differences: they must not be sent again
@@ -237,7 +237,7 @@ def _copies(spec: TableSpec) -> _native.Copies:
 
 
 def _together(parts: Sequence[TablePush]) -> TablePush:
-    """One push for those of one table; gradients of equal keys are added in the order of the parts."""
+    """One push instead of several of one table; gradients of equal keys are added in the order of the parts."""
     if len(parts) == 1:
         return parts[0]
     keys, inverse = unique(torch.cat([part.keys for part in parts]))

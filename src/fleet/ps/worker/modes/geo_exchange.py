@@ -88,7 +88,7 @@ class Exchange:
             raise self._error
 
     def wait(self) -> None:
-        """Return when it is over, however it ended, or when it should have been."""
+        """Return when it is over, however it ended, or when its time is up."""
         self._thread.join(rpc_timeout_s() + _GRACE_S)
 
     def _run(self) -> None:

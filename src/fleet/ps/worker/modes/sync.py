@@ -22,7 +22,7 @@ class Sync(PushPolicy):
         self._version = setup.version
         """Steps done by all workers, which is the step that comes next."""
         self._sent: Pending | None = None
-        """The last push, where its answer is not worth waiting for at once; the servers may not have it for good."""
+        """The last push, if nobody has waited for its answer yet; the servers may still lose it."""
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
         self._settle()
@@ -50,7 +50,7 @@ class Sync(PushPolicy):
             self._load(dense, version)
 
     def _step_by_norm(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
-        """Push, see the step to its end, and ask for what the next batch needs."""
+        """Push, settle the norm of the step, and ask for what the next batch needs."""
         outcomes = settle(self._client, self._version, self._client.push(gradients))
         self._client.note([(one, ()) for one in outcomes])
         self._version += 1

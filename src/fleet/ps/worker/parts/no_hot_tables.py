@@ -23,11 +23,11 @@ class NoHotTables(StepPart):
         return False
 
     def expect(self, table: int) -> SlotPlacement:
-        """What a lookup of a table will be placed by, aside."""
+        """The placement of a lookup of a table, which `place` will fill in."""
         raise NotImplementedError(table)
 
     def place(self, lookup: Lookup, placement: SlotPlacement) -> None:
-        """Aside: have the rows of a lookup here until it is gone."""
+        """Have the rows of a lookup here for as long as it lives; called in the side thread."""
 
     def fill(self, lookup: Lookup) -> None:
         """Give a lookup that was placed the rows as they are now."""

@@ -38,7 +38,7 @@ class _Slot:
     version: int = 0
     """The parameter's version: torch counts what is done to it in place."""
     is_absent: bool = False
-    """Whether it had no gradient when they were last collected."""
+    """Whether it had no gradient when gradients were last collected."""
 
 
 class FlatParameters:
@@ -78,7 +78,7 @@ class FlatParameters:
         self._statistics_spans = [
             span for (_, group), spans in self._spans.items() if group == statistics for span in spans
         ]
-        # What servers see of a buffer on a device: for gradients a copy of it, for values the way there.
+        # Beside buffers on a GPU: gradients on their way to servers, and values on their way back.
         self._host_gradients = self.gradient_buffer if self.is_on_host else self._pinned(size)
         self._host_values = self.value_buffer if self.is_on_host else self._pinned(size)
         self._gradient_bytes = gradients = _bytes(self._host_gradients)
@@ -137,11 +137,11 @@ class FlatParameters:
         }
 
     def parameter(self, number: int) -> torch.Tensor:
-        """The parameter that a portion is of."""
+        """A parameter, by its number in a `Portion`."""
         return self._slots[number].parameter
 
     def gradient_bytes(self, portion: Portion) -> memoryview | bytes | None:
-        """The gradient that a portion has at this moment, wherever it lies; None if it is none of plain floats here."""
+        """The present gradient of a portion, as bytes; None unless it is plain float32 in CPU memory."""
         slot = self._slots[portion.parameter]
         gradient = slot.parameter.grad
         if gradient is None:
@@ -184,7 +184,7 @@ class FlatParameters:
 
     @torch.no_grad()
     def collect_gradients(self) -> None:
-        """See to it that the buffer holds every gradient, whatever was done to `.grad` since the last step.
+        """Make the buffer hold every gradient, whatever was done to `.grad` since the last step.
 
         What autograd put there after `zero_grad`, a new tensor, a sparse gradient: it is copied, and `.grad` is a view
         again. A parameter without a gradient stays so.
@@ -247,12 +247,12 @@ class FlatParameters:
         return changed
 
     def take_statistics(self) -> None:
-        """Write what stands in the place of their gradients into the running statistics."""
+        """Write into the running statistics what the gradient buffer has in their place."""
         for begin, end in self._statistics_spans:
             self.value_buffer[begin:end] = self.gradient_buffer[begin:end]
 
     def zero_grad(self, groups: Collection[int] | None = None, *, set_to_none: bool = True) -> None:
-        """Let the parameters, or those of some groups, have no gradient; or set them to zeros, in place."""
+        """Drop the gradients of all parameters, or of some groups; or set them to zeros in place."""
         if set_to_none:
             for slot in self._slots:
                 if groups is None or slot.group in groups:
@@ -269,13 +269,13 @@ class FlatParameters:
                 slot.parameter.grad.zero_()
 
     def to_host(self) -> None:
-        """Bring the gradients to where `pieces` are: nothing in CPU memory, else a copy that is complete on return."""
+        """Copy the gradients to CPU memory, where `pieces` are, and wait for that; nothing if they lie there."""
         if not self.is_on_host:
             self._host_gradients.copy_(self.gradient_buffer, non_blocking=True)
             wait_for(self.device)
 
     def from_host(self) -> None:
-        """The way back: gradients that were changed where `pieces` are become those of the parameters."""
+        """Take gradients that were changed where `pieces` are back into the parameters."""
         if not self.is_on_host:
             self.gradient_buffer.copy_(self._host_gradients)
 

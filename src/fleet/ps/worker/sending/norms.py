@@ -27,7 +27,7 @@ def clip_here(worker: Worker, max_norm: float, groups: Collection[int], tables: 
 
 
 def squared_norm_here(worker: Worker, groups: Collection[int], tables: Collection[int]) -> float:
-    """That of this worker's gradients; what will be skipped for a NaN or an Inf has no share in it."""
+    """The squared norm of this worker's gradients, without what will be skipped for a NaN or an Inf."""
     skips, found = worker.client.job.nonfinite == "skip", []
     if worker.flat is not None and groups:
         worker.flat.collect_gradients()

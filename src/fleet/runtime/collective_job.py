@@ -20,7 +20,7 @@ from fleet.strategy import DistributedStrategy
 
 
 class CollectiveJob:
-    """Made by the first of `distributed_model` and `distributed_optimizer`, which may come in any order.
+    """A collective job in this process, made by the first `distributed_model` or `distributed_optimizer`, in any order.
 
     A job may train several models, each with an optimizer of its own.
     """
@@ -88,7 +88,7 @@ class CollectiveJob:
 
 
 def _refuse_tables(module: object) -> None:
-    """UsageError for a model whose rows would have to be on servers."""
+    """Raise UsageError for a model whose rows would have to be on servers."""
     for name, one in module.named_modules() if isinstance(module, nn.Module) else ():
         if isinstance(one, SparseModule) and not one.is_held:
             raise UsageError(

@@ -89,7 +89,7 @@ class ServerCalls(Questions):
             return None
         try:
             return job.worker("a loop over data").passing
-        except NotReadyError:  # it has left them
+        except NotReadyError:  # it has left the servers
             return None
 
     def _end_life(self) -> None:
@@ -123,7 +123,9 @@ class ServerCalls(Questions):
 
     def _arrival(self) -> Callable[[str], None]:
         """How workers come to what they do together, so that one who does it alone is told; see `Util`."""
-        if self.is_server() or self.progress is not None:  # in a durable job all they say to each other is a meeting
+        if (
+            self.is_server() or self.progress is not None
+        ):  # in a durable job everything they say to each other is said at a meeting
             return lambda _: None
         if self._is_collective:
             from fleet.collective.world.arrival import arrival_of_workers

@@ -90,9 +90,9 @@ class IdleTeam:
         self._is_ready.wait()
 
     def _own(self) -> None:
-        # Two threads that compute, and all but the first of these, are one more than there are CPUs.
+        # These but for the first, and two that compute, are one thread more than there are CPUs.
         number = max(2, self._library.omp_get_num_procs())
-        nothing = self._library.omp_get_thread_num  # a C function, for none of Python's may run on these threads
+        nothing = self._library.omp_get_thread_num  # a function in C: Python must not run on these threads
         self._library.GOMP_parallel(nothing, None, ctypes.c_uint(number), ctypes.c_uint(0))
         self._is_ready.set()
         self._may_end.wait()

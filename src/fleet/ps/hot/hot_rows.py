@@ -45,7 +45,7 @@ class SlotPlacement:
 
     @property
     def slots(self) -> torch.Tensor:
-        """One for each key."""
+        """The slot of each key."""
         assert self._slots is not None
         return self._slots
 
@@ -116,7 +116,7 @@ class HotRows:
                 self._records.index_copy_(0, plan.gone_slots, upload(records, self._device))
 
     def _planned(self, keys: torch.Tensor, placement: SlotPlacement) -> tuple[SlotAssignment, NDArray[np.int64]]:
-        """Where keys go; of the new ones, in host memory, the keys, those that they drive out, and the kinds [3, M]."""
+        """Where keys go; and in host memory [3, M]: the new keys, the keys that they drive out, kinds of ways."""
         while True:
             plan = self._sets.plan(keys, placement.call, placement.oldest)
             copied = download(plan.facts)
@@ -129,7 +129,7 @@ class HotRows:
             self._grow(self._sets.num_slots)
 
     def _begin_write(self, keys: NDArray[np.int64], records: torch.Tensor, chosen: NDArray[np.bool_]) -> None:
-        """Write those chosen of records on their way to host memory into the table, in the writer's thread."""
+        """Have the writer's thread write the chosen of some records, on their way to host memory, into the table."""
         copied = None if records.device == self._device else torch.cuda.current_stream(self._device).record_event()
 
         def write() -> None:
@@ -214,7 +214,7 @@ class HotRows:
 
     def _grow(self, num_slots: int) -> None:
         """Make room for what batches need at once: more than `cache_rows`, or more in one set of keys."""
-        with self._lock:  # nobody hands out work on the old ones meanwhile, and what was handed out is over
+        with self._lock:  # nobody gives the GPU work on the old records meanwhile, and what it has is done
             if self._device.type == "cuda":
                 torch.cuda.synchronize(self._device)
             records = self._room(num_slots)
@@ -226,7 +226,7 @@ class HotRows:
 
 
 def _summed(parts: Sequence[SlotGradients]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | int]:
-    """Slots, the gradients of all parts added in their order, and in how many parts each slot is."""
+    """The slots, their gradients, added in the order of the parts, and in how many parts each slot is."""
     if len(parts) == 1:
         return parts[0].placement.slots, parts[0].grads, 1
     every = torch.cat([part.placement.slots for part in parts])
@@ -240,8 +240,8 @@ def _summed(parts: Sequence[SlotGradients]) -> tuple[torch.Tensor, torch.Tensor,
 
 
 def _mark(marks: torch.Tensor, times: torch.Tensor | int, now: int) -> None:
-    """Note a push of rows: seen, which stays at its largest as the table's does, step, and that there is a row."""
-    seen = marks[:, 0]  # of 32 bits without a sign
+    """Mark rows that were pushed: how often they were seen, without wrapping around, the step, that they exist."""
+    seen = marks[:, 0]  # as unsigned 32 bits
     seen += seen.ne(-1) * times if isinstance(times, torch.Tensor) else seen.ne(-1)
     marks[:, 1].clamp_(min=min(now, 2**31 - 1))
     marks[:, 2] = 1

@@ -103,11 +103,11 @@ class HotTables(NoHotTables):
                 self._state.stats.count(skipped=num)
 
     def write_back(self) -> None:
-        """Return when the tables have every row."""
+        """Write all rows into the tables."""
         self._each(HotRows.write_back)
 
     def reload(self) -> None:
-        """Go on with what the tables have."""
+        """Read all rows from the tables again."""
         self._each(HotRows.reload)
 
     def _each(self, work: Callable[[HotRows], None]) -> None:

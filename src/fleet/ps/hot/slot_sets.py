@@ -52,7 +52,7 @@ def kinds_of(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class SlotSets:
-    """Keys and their slots. One call at a time; results are for the stream that the call was made on."""
+    """Keys and their slots. One call at a time; results belong to the stream that the call was made on."""
 
     def __init__(self, capacity: int, device: torch.device, *, kernels: bool | None = None) -> None:
         """`kernels`: whether to use those of `slot_kernels`; None: on a GPU, where Triton is there."""
@@ -113,7 +113,7 @@ class SlotSets:
         return self._keys, self._slots, self._calls, self._uses
 
     def take(self, plan: SlotAssignment, now: int) -> torch.Tensor:
-        """Do as planned in the same call, none being FULL; the slots of all keys."""
+        """Carry out a plan without FULL ways, in the call that it was made in; returns the slots of all keys."""
         if self._kernels is not None:
             found: torch.Tensor = self._kernels.take(plan.keys, plan.sets, plan.ways, self._index, now, MOST)
             return found

@@ -43,7 +43,7 @@ class Share:
     statistics: Mapping[int, float] = field(default_factory=dict)
     """The dense group of running statistics, if there is one, and its rate."""
     average: Callable[[torch.Tensor], None] | None = None
-    """Given: dense parameters stay in the workers, and this makes a tensor its mean over them."""
+    """Makes a tensor its mean over the workers, where dense parameters stay with these; None: they do not."""
     frozen: Sequence[tuple[str, torch.Tensor]] = ()
     """Parameters that need no gradient, and so have no place in a dense group."""
     untrained: Sequence[tuple[str, torch.Tensor]] = ()
@@ -72,7 +72,7 @@ class ServerOptimizer(Uncopied, Optimizer):
         """The job that made it."""
         self._worker: Worker | None = None
         self._has_left = False
-        self._weights: list[torch.Tensor] = []  # those that stand for rows
+        self._weights: list[torch.Tensor] = []  # the `weight`s that stand for rows
         self._share = Share()
         self._is_elsewhere = False  # whether its state is on servers, even if this worker has left them
         self._settings: list[list[Any]] = []
@@ -101,7 +101,7 @@ class ServerOptimizer(Uncopied, Optimizer):
             self._guard.remove()
 
     def _refuse_inner_step(self, inner: Optimizer, *_: Any) -> None:
-        """A step of the inner optimizer alone would train this worker's layers, and no rows."""
+        """Refuse a step of the inner optimizer alone: it would train this worker's layers, and no rows."""
         if not self._is_stepping:
             raise UsageError(
                 f"step() was called on the {type(inner).__name__} that fleet.distributed_optimizer() was given; call "
@@ -167,7 +167,7 @@ class ServerOptimizer(Uncopied, Optimizer):
             weight.grad = sign
 
     def _unscale(self, worker: Worker) -> bool:
-        """What `torch.amp.GradScaler` asks of an optimizer that unscales by itself; False: this step is to be skipped.
+        """Unscale as `torch.amp.GradScaler` asks of an optimizer that does so itself; False: skip this step.
 
         Left to itself it would unscale dense gradients only, for it does not know the rows. A worker that skips a step
         still takes part in it, with nothing, so that the others do not wait.
@@ -188,7 +188,7 @@ class ServerOptimizer(Uncopied, Optimizer):
         return True
 
     def _check_unchanged(self) -> None:
-        """Servers follow changes of lr only; anything else that moved is an error, and so is a layer not frozen now."""
+        """UsageError for changes that servers do not follow: of settings but lr, and of what is frozen."""
         for name, parameter in self._share.frozen:
             if parameter.requires_grad:
                 raise UsageError(

@@ -59,7 +59,7 @@ class Worker:
     device: torch.device
     done: Done
     kept: KeptTensors = field(default_factory=KeptTensors)
-    """What the model has beside tables and dense parameters."""
+    """The model's tensors beside tables and dense parameters."""
     other_names: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """Further names of the model's tensors, as tied weights have."""
     has_optimizer: bool = True
@@ -67,7 +67,7 @@ class Worker:
     progress: ScriptProgress | None = None
     """Where this worker is, for its next life; None if it will have none."""
     passing: Passing | None = None
-    """What happens at the end of this worker's batches; None where nobody waits for it then."""
+    """What this worker does at the end of its batches; None where nobody would wait for it then."""
     side_thread: NoSideThread = field(default_factory=NoSideThread)
     """Makes lookups; in a thread beside the model where that is on a GPU, or trains rows itself."""
     hot: NoHotTables = field(default_factory=NoHotTables)
@@ -153,7 +153,7 @@ class Worker:
         for part in self._parts:
             part.begin(used, is_new=is_new)
         self._warn_of_evaluation({lookup.table for lookup in used}, table_lrs)
-        # From a GPU all gradients are copied first, and waited for once.
+        # All gradients are copied from a GPU first, and waited for once.
         pulled = [lookup for lookup in used if lookup.placement is None]
         sparse = [(lookup, grads) for lookup in pulled if (grads := lookup.gradients()) is not None]
         versions = [lookup.version for lookup in pulled]
@@ -235,7 +235,7 @@ class Worker:
                 lookup.rows.grad = None
 
     def send_kept(self) -> None:
-        """Give the servers this worker's values of what they keep, for the save that follows."""
+        """Give the servers this worker's values of the tensors that they keep, for the save that follows."""
         if self.kept:
             self.client.keep([self.kept.values(server) for server in range(self.client.job.num_servers)])
 
@@ -253,7 +253,7 @@ class Worker:
         return any(lookup.row_gradients is not None for lookup in self._used[self._num_left :])
 
     def forget_rows(self, table: int) -> None:
-        """Rows of a table have been replaced on the servers: what this worker has of them is old."""
+        """Drop what this worker has of a table's rows: they have been replaced on the servers."""
         self._lookups.forget_all()
         self.policy.forget_rows(table)
 

@@ -133,7 +133,7 @@ def _fresh(name: str, metric: Any) -> Metric:
 def _run(
     model: nn.Module, loader: Iterable[Any], metrics: Sequence[Metric], step: Step, *, shows: bool, is_alone: bool
 ) -> tuple[Exception | None, int]:
-    """Update the metrics with every batch; what went wrong with the first that failed, and how many there were.
+    """Update the metrics with every batch; returns the error of the first that failed, and how many there were.
 
     The rest of a `fleet.data.shard` is read then, for other workers may wait for what it tells them.
     """

@@ -79,7 +79,7 @@ def join(
         if is_first:
             _give_first(client, flat, kept, first_rows or {})
         policy = make_push_policy(_setup(client, flat, device, version, configs))
-        policy.refresh(is_exact=not client.resumed_updates)  # as a former life had them
+        policy.refresh(is_exact=not client.resumed_updates)  # after a former life, in the format that it had them in
         done = Done(version if job.mode == Mode.SYNC else 0, client.resumed_updates, count=StepCount(num_optimizers))
         wishes = Wishes(client, begin_reshard)
         passing = None

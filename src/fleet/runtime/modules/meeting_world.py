@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.roles import Identity
 
-# How much is said at one meeting; more takes several.
+# How much is said at one meeting; more needs several.
 PIECE_BYTES = 1 << 20
 # As long as torch waits in a process group.
 TIMEOUT_S = 1800.0
@@ -67,7 +67,7 @@ class EarlyWorker:
                 self.transports = self._connect()
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         for transport in self.transports:
             transport.close()
 
@@ -75,7 +75,7 @@ class EarlyWorker:
 class MeetingWorld(World):
     """The workers of a durable job.
 
-    `client` gives the worker's, once it has joined the servers; before that, `connect` makes what reaches them.
+    `client` gives the worker's client, once it has joined the servers; before that, `connect` makes what reaches them.
     """
 
     def __init__(
@@ -144,5 +144,5 @@ class MeetingWorld(World):
 
 
 def _pieces(data: bytes) -> list[bytes]:
-    """At least one, the last of which may be short."""
+    """The pieces of some data: at least one, the last of which may be short."""
     return [data[begin : begin + PIECE_BYTES] for begin in range(0, max(1, len(data)), PIECE_BYTES)]

@@ -187,7 +187,7 @@ class ModuleJob:
                 module.bind(None)
 
     def reshard(self, num_servers: int, *, wait: bool) -> None:
-        """Change the number of servers; worker 0 does, while all train on. `wait`: until it is done, on worker 0."""
+        """Have worker 0 change the number of servers while all train on. `wait`: worker 0 returns when it is done."""
         worker = self.worker("fleet.reshard()")
         layouts = check_reshard(worker.client, num_servers)
         progress = worker.progress

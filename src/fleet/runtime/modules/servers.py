@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 CLOSING_S = 30.0
-"""How long a server of another thread may take to end."""
+"""How long a server in another thread may take to end."""
 
 
 def server_device() -> str:
@@ -34,7 +34,7 @@ def server_device() -> str:
 
 
 def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None) -> Sequence[Transport]:
-    """One for each server, over which nothing is sent yet; without servers, one in this process.
+    """A transport to each server, over which nothing is sent yet; without servers, one in this process.
 
     The one in this process begins with the checkpoint `model_dir`, if that is given.
     """

@@ -114,7 +114,7 @@ def start_worker(
             other_names=found.others,
             has_optimizer=bool(optimizers),
             progress=progress,
-            # In a step with a collective of all workers nobody passes: servers know nothing of it.
+            # Nobody passes in a step with a collective of all workers: servers do not see it.
             passing=None if is_averaged else joined.passing,
             side_thread=side_thread,
             hot=hot,

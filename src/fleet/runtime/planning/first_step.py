@@ -132,7 +132,9 @@ class FirstStep:
 
         def stepped() -> None:
             if isinstance(self._model, DistributedModel):
-                self._model.scale_loss(torch.zeros((), device=self._device))  # float16 wants it seen in every step
+                self._model.scale_loss(
+                    torch.zeros((), device=self._device)
+                )  # float16 needs a scaled loss in every step
             step()
 
         least = strategy.gradient_merge_configs.k_steps if strategy.gradient_merge else 0

@@ -13,7 +13,7 @@ import torch
 
 
 def collect(device: torch.device) -> dict[str, Any]:
-    """Where the streams are now, as values and tensors."""
+    """The states of all streams, as values and tensors."""
     version, words, gauss = random.getstate()
     found: dict[str, Any] = {
         "torch": torch.get_rng_state(),
@@ -75,7 +75,7 @@ class StreamChanges:
         return {name: state for name, state in self._streams().items() if state != self._first.get(name)}
 
     def restore(self, changed: Mapping[str, Any]) -> None:
-        """Take those streams to where they were."""
+        """Set these streams to where they were."""
         if "torch" in changed:
             torch.set_rng_state(_tensor_of(changed["torch"]))
         if "python" in changed:

@@ -46,7 +46,7 @@ class Rejoined:
         self._workers = workers
         self._progress = progress
         self._random = StreamChanges(parts.worker.device)
-        self._known = [0, 0, 0]  # at the last save or load: the script's count, ours, and epochs that were done
+        self._known = [0, 0, 0]  # at the last save or load: the script's count, Fleet's count of steps, epochs done
         self._was_told = False  # whether the script asked for the step of the former life
         self._warned: set[str] = set()
         self._stored: Mapping[str, Any] | None = progress.add_part(name, self._state, self._restore)
@@ -86,7 +86,7 @@ class Rejoined:
         return self._progress.turns.num_taken(f"{self._name}/{what}")
 
     def asked(self) -> int | None:
-        """The script wants to know its step, and goes on from there: that of the former life, or None without one.
+        """The step of the former life, from which the script goes on; None without a former life.
 
         UsageError if nobody knows it: if what the script has counted is neither steps nor epochs.
         """
@@ -155,13 +155,13 @@ class Rejoined:
             said[f"save/{number}/outcome"] = what
         try:
             for topic, text in said.items():
-                self._workers.tell(topic, text)  # nothing comes of it where a former life has told
+                self._workers.tell(topic, text)  # no effect where a former life has told
         except FleetError as error:  # those who wait will notice it by themselves
             log.warning("the save that was under way could not be ended: %s", error)
 
 
 def _small(one: Stateful, name: str) -> Any:
-    """The state of an object as JSON; None if it has tensors, or much to say."""
+    """The state of an object as JSON; None if it has tensors, or is too long."""
     try:
         state = encode(one.state_dict(), name, _refuse, name)
     except (_NoTensorsError, FleetError):

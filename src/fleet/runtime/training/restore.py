@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Restore:
-    """One checkpoint on its way into one run."""
+    """Loads one checkpoint into one run."""
 
     def __init__(self, parts: RunParts, source: CheckpointSource) -> None:
         self._parts = parts
@@ -32,7 +32,7 @@ class Restore:
         self._own = workers[0 if self._is_new else parts.worker]
 
     def run(self, world: RunWorkers) -> None:
-        """Every worker calls it."""
+        """Load it; every worker calls this."""
         source, parts = self._source, self._parts
         model, optimizer = together(world, self._plan)
         together(world, lambda: source.check_files(parts.worker, parts.num_workers))

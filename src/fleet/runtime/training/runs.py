@@ -45,7 +45,7 @@ class Run(ABC):
         """Note where checkpoints go; UsageError on every worker if one has been given something else."""
 
     def refuse_left(self, call: str) -> None:  # noqa: B027 - most go on to the end of the script
-        """NotReadyError, which names the user's call, if this worker has left the run."""
+        """Raise NotReadyError, which names the user's call, if this worker has left the run."""
 
     @abstractmethod
     def capture(self, step: int) -> Captured:
@@ -71,13 +71,13 @@ class Run(ABC):
 
     @abstractmethod
     def set_steps(self, step: int) -> None:
-        """What was loaded is the state after so many steps: `fleet.steps_done()` counts on from there."""
+        """Have `fleet.steps_done()` count on from the step that was loaded."""
 
     def mark(self, step: int) -> None:  # noqa: B027 - most have one life only
         """Note the step that was loaded or saved."""
 
     def asked(self) -> int | None:
-        """The script wants to know its step: where its former life was, or None if it had none."""
+        """The step at which the script goes on where its former life was; None if it had none."""
         return None
 
     def before_end(self, finish: Callable[[], None]) -> None:  # noqa: B027 - most have nothing that ends earlier
@@ -89,7 +89,7 @@ class Run(ABC):
 
 
 def check_settings(workers: RunWorkers, settings: Sequence[object]) -> str:
-    """UsageError on every worker if one has other settings; a name for what all have agreed on."""
+    """Raise UsageError on every worker if one has other settings; returns a name for what all have agreed on."""
     told = [json.loads(text) for text in workers.gather_bytes(json.dumps([settings, secrets.token_hex(8)]).encode())]
     for worker, (others, _) in enumerate(told):
         for mine, theirs in itertools.zip_longest(told[0][0], others, fillvalue="nothing"):

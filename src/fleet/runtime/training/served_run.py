@@ -75,12 +75,12 @@ class ServedRun(Run):
         self._to: tuple[StepFolders, Keep] | None = None
 
     def agree(self, steps: StepFolders, keep: Keep, timeout_s: float) -> None:  # noqa: ARG002 - the meetings have it
-        self._parts.optimizations()  # says what does not belong together
+        self._parts.optimizations()  # raises where optimizers and model do not belong together
         self.workers.purpose = "fleet.Checkpoint(...)"
         kinds = [type(one.inner).__name__ for one in self._parts.optimizers]
         check_settings(self.workers, [*settings_of(steps, keep, self._parts.objects), *kinds])
         self._to = steps, keep
-        self.workers.purpose = "checkpoint.load()"  # whatever else all do together, from now on
+        self.workers.purpose = "checkpoint.load()"  # from now on, whatever else all do together is a load
 
     def next_save(self, step: int) -> int | None:
         if self._worker.passing is not None and self._worker.passing.others_pass():

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 # A folder that another machine has made may take a moment to be seen here.
 APPEARS_S = 5.0
 SEEN_S = 10.0
-# How much longer those wait who are told the outcome than the one who tells it.
+# How much longer workers wait for the outcome than worker 0 takes to tell it.
 LATER_S = 30.0
 
 

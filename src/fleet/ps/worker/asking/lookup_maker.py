@@ -30,7 +30,7 @@ class PendingLookup:
         self._lookup: Lookup | None = None
 
     def get(self) -> Lookup:
-        """Wait until the lookup is made; for the thread that trains."""
+        """Wait until the lookup is made; called by the thread that trains."""
         if self._lookup is None:
             self._lookup = self._made.get()
             used_here(self._lookup.inverse)
@@ -52,7 +52,7 @@ class LookupMaker(StepPart):
         )
         # Keys need their number of occurrences where the entry policy counts.
         self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in client.job.tables]
-        self._ahead: list[PendingLookup] = []  # of the next batch, and until it is used of this one
+        self._ahead: list[PendingLookup] = []  # what is made and not used: for the next batch, or still for this one
         self._newest: list[PendingLookup] = []  # what the last `prefetch` made
         self._last_ahead: list[PendingLookup] = []  # what was ahead when the last step ended
         self._has_warned = False
@@ -100,7 +100,7 @@ class LookupMaker(StepPart):
         return request.table in self._hot and not request.only_read
 
     def _is_read_late(self, request: Request) -> bool:
-        """Whether rows may be read only when they are used: until then steps change them elsewhere."""
+        """Whether rows may only be read at the moment of their use: until then steps change them where the model is."""
         return request.table in self._hot and request.only_read
 
     def _begin(self, request: Request) -> PendingLookup:
@@ -116,7 +116,7 @@ class LookupMaker(StepPart):
             stays = placement is not None
             lookup = make_lookup(complete, width, num_servers, counts=counts, device=self._device, keys_stay=stays)
             if placement is not None:
-                after()  # rows that lose their place must have been trained
+                after()  # rows that lose their slots must have been trained
                 hot.place(lookup, placement)
             return lookup
 
@@ -129,7 +129,7 @@ class LookupMaker(StepPart):
                 lookup = one.get()
                 if lookup.request.only_read == request.only_read:
                     return lookup
-                self._policy.forget(lookup)  # keys without a row may read otherwise now
+                self._policy.forget(lookup)  # keys without a row read otherwise when they are trained
                 if request.table in self._hot:
                     return None
                 return lookup.asked_again(only_read=request.only_read)
@@ -142,7 +142,7 @@ class LookupMaker(StepPart):
             self._policy.forget(one.get())
 
     def _drop_unused(self) -> None:
-        """Forget what an earlier `prefetch` but the last one made: its batch is over."""
+        """Drop what the last `prefetch` but one has made and nobody used: its batch is over."""
         unused = [one for one in self._ahead if one not in self._newest]
         self._forget(unused)
         if unused and not self._has_warned:

@@ -59,12 +59,12 @@ class SideThread(NoSideThread):
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        # What it does is little, and the next batch waits for it: it goes before what the model does.
+        # It has little to do, and the next batch waits for that, so it goes before the model.
         self._stream = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="fleet-aside", initializer=self._enter)
 
     def _enter(self) -> None:
-        """The thread's stream, for good: `with torch.cuda.stream()` asks the driver three times."""
+        """Set the thread's stream once for all: `with torch.cuda.stream()` asks the driver three times."""
         torch.set_grad_enabled(False)
         if self._stream is not None:
             torch.cuda.set_stream(self._stream)

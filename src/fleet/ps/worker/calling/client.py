@@ -91,7 +91,7 @@ class Client:
 
     @property
     def transports(self) -> list[Transport]:
-        """One for each server."""
+        """One connection for each server."""
         return self.server_set.transports
 
     @property
@@ -311,7 +311,7 @@ class Client:
     def ask_first(
         self, method: str, header: Callable[[], Message], timeout_s: float, patience_s: float
     ) -> tuple[Any, Tensors]:
-        """Call server 0 alone."""
+        """Call server 0 alone, again where another has replaced it."""
         while True:
             with self._swapping:
                 server_set = self.server_set

@@ -1,4 +1,4 @@
-"""A worker's outbox: the push that is under way, on the disk, so that all servers get it also if the worker dies.
+"""A worker's outbox: the push that is under way, on the disk, so that all servers get it even if the worker dies.
 
 A push goes to several servers. A worker that dies between two of them would leave a step that some servers have and
 others do not. So the push is written down before the first server gets it; the worker's next life sends it again, in
@@ -41,7 +41,7 @@ def own_outbox(worker: int) -> NoOutbox:
 
 
 class NoOutbox:
-    """The contract, and a worker that has no next life."""
+    """The contract, and the outbox of a worker that has no next life: it keeps nothing."""
 
     def put(self, messages: Sequence[Message]) -> None:
         """Write down a push, one message for each server, in the place of the one before, which has arrived."""
@@ -116,7 +116,7 @@ class Outbox(NoOutbox):
     def _read(self) -> list[Message]:
         try:
             record = read_one(self._path, memoryview(self._path.read_bytes()), 0)
-        except (OSError, JournalError):  # none, or its worker died while it wrote it, and sent nothing of it
+        except (OSError, JournalError):  # none, or half a one: its worker died while it wrote, before it sent anything
             return []
         messages = []
         for part in record.parts:

@@ -167,7 +167,7 @@ class OutgoingPush:
 
 
 def push_header(gradients: Gradients, *, row_formats: Sequence[int], **more: Any) -> ps_pb2.PushRequest.Header:
-    """What gradients say of themselves, and `more` fields. `row_formats`: those of rows that are wanted back."""
+    """The header of a push, with `more` fields. `row_formats`: the formats of rows that are wanted back."""
     return ps_pb2.PushRequest.Header(
         step=gradients.step,
         pulled_version=gradients.pulled_version,
@@ -197,7 +197,7 @@ def row_formats_of(job: JobSpec, tables: Sequence[int]) -> list[int]:
 
 
 def to_each(common: Header, server_set: ServerSet) -> list[Header]:
-    """A header that all servers get alike, for each of them."""
+    """A copy for each server of a header that all get alike."""
     made = []
     for instance in server_set.instances:
         header = type(common)()

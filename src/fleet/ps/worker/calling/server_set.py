@@ -120,7 +120,7 @@ class ServerSet:
         return [[tensor[begin:end].numpy() for tensor in tensors] for begin, end in ends], parts.order
 
     def dense(self, buffers: Sequence[Sequence[Tensor]], groups: Sequence[int]) -> Sequence[Sequence[Tensor]]:
-        """What goes to each server of dense buffers that are for the declared ones."""
+        """Dense buffers for each server, from those for the declared servers."""
         return buffers if self.is_declared or not buffers else self._there.buffers(buffers, groups)
 
     def encoded(self, gradients: Gradients) -> tuple[Sequence[Sequence[Tensor]], Sequence[Sequence[Any]]]:
@@ -136,7 +136,7 @@ class ServerSet:
         return self.dense(encoded.values(), groups), ()
 
     def kept(self, tensors: Sequence[Sequence[Tensor]]) -> Sequence[Sequence[Tensor]]:
-        """What goes to each server of kept tensors that are for the declared ones."""
+        """Kept tensors for each server, from those for the declared servers."""
         return tensors if self.is_declared else _kept(tensors, self.declared, self.job)
 
     def answers(
@@ -214,7 +214,7 @@ def _rows(parts: Sequence[Tensor], order: torch.Tensor | None, width: int) -> An
 
 
 def _kept(tensors: Sequence[Sequence[Tensor]], source: JobSpec, target: JobSpec) -> list[list[Tensor]]:
-    """Kept tensors by the servers of another placement."""
+    """Kept tensors for each server of another placement."""
     found = {
         spec.name: tensor
         for server, own in enumerate(tensors)

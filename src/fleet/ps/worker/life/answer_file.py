@@ -42,7 +42,7 @@ class AnswerFile:
             write_all(file, [b"%08x %s\n" % (zlib.crc32(text), text)])
         except OSError as error:
             with suppress(OSError):
-                os.ftruncate(file, end)  # or the next line would be lost with this one
+                os.ftruncate(file, end)  # half a line would spoil the next one too
             raise UsageError(
                 f"a worker of a durable job writes down what it is told, and cannot in {self.path}: "
                 f"{error.strerror or error}; make room on that disk"

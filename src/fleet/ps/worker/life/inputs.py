@@ -34,7 +34,7 @@ class StepInputs:
     def __init__(self, folder: Path) -> None:
         self._paths = [folder / "inputs-0", folder / "inputs-1"]
         self._files = [-1, -1]
-        self._ends = [0, 0]  # of what a former life has written and this one needs
+        self._ends = [0, 0]  # of what a former life has written and this one still needs
         self._left: list[list[Floats]] = []  # of the updates that are made again
         self._next_row = 0
 

@@ -59,7 +59,7 @@ class Passing:
         return Trained(self._done.num_updates, self._done.num_lookups)
 
     def end_loop(self, before: Trained, *, is_sure: bool, then: Callable[[], None]) -> None:
-        """A loop has read its data to the end; `then` is called when it is over for all.
+        """End a loop that has read its data to the end; `then` is called when it is over for all.
 
         `before` is what was trained when it began. `is_sure`: pass even if nothing was trained since, as others may.
         """
@@ -75,7 +75,7 @@ class Passing:
             end()
 
     def others_pass(self) -> bool:
-        """Whether some worker had no batch left in this worker's last step: what all do together would wait for it.
+        """Whether some worker had no batch left in this worker's last step: what all do together would wait for that one.
 
         The next life of a worker, which comes to that step again, is told the same.
         """

@@ -33,7 +33,7 @@ from fleet.ps.worker.life.reader_place import Reader, ReaderPlace
 
 
 class Turns:
-    """How often this worker has done each of the things that workers do together."""
+    """Counts how often this worker has done each of the things that workers do together."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -142,7 +142,7 @@ class ScriptProgress:
 
     @property
     def is_in_loop(self) -> bool:
-        """Whether a batch of what is trained on is in hand: what is done now, the next life need not do again."""
+        """Whether a loop over what is trained on has a batch in hand; what is done then, the next life need not repeat."""
         return self._handed is not None or any(
             place.moment is not None and place.number in self._trained for place in self._places
         )
@@ -150,7 +150,7 @@ class ScriptProgress:
     # What goes with a push.
 
     def data(self) -> dict[str, Any]:
-        """Where each reader is."""
+        """Where each reader is, by the number of its place."""
         return {str(place.number): place.state() for place in self._places}
 
     def moment(self, from_places: set[int], data: dict[str, Any] | None = None) -> ScriptMoment:
@@ -170,7 +170,7 @@ class ScriptProgress:
             self._handed.from_places |= from_places or set()
 
     def begin_forward(self, count: StepCount) -> None:
-        """Rows are looked up to be trained: if the batch is no reader's, the moment is now."""
+        """Note that rows are looked up to be trained: if the batch is no reader's, the moment is now."""
         if count.is_in_loop or self._fresh() or (self._own is not None and not self._own.is_used):
             return
         self._go_on_alone()

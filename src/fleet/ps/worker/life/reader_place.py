@@ -14,7 +14,7 @@ class Reader(Protocol):
     """Data that is read epoch by epoch."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Its position, as JSON."""
+        """The position of the reader, as JSON."""
 
     def go_on_at(self, state: Mapping[str, Any]) -> None:
         """Take up a position that a former life had."""
@@ -29,7 +29,7 @@ class ReaderPlace:
         self._last: dict[str, Any] = {}
         self.number = number
         self.moment: ScriptMoment | None = None
-        """Before the batch, or the first of several that make one step, that a loop has in hand."""
+        """Just before the batch that a loop has in hand, or before the first of several that make one step."""
 
     def state(self) -> dict[str, Any]:
         """The position of the reader, or its last one if the reader is gone."""

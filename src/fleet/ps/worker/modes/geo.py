@@ -30,9 +30,9 @@ class _Part(NamedTuple):
 
     lookup: Lookup
     positions: torch.Tensor
-    """Where they are among all."""
+    """Where these keys are among all keys of the lookup."""
     located: _native.Located
-    """The copies of all."""
+    """Where the copies of all its keys are."""
 
 
 class Geo(PushPolicy):
@@ -67,11 +67,11 @@ class Geo(PushPolicy):
         """The servers' version at the last exchange."""
         self._failure: FleetError | None = None
         self._last = Gradients(0)
-        """The last step's: how many there were, and where the data was."""
+        """Of the last step: the number of steps so far, and where the data was."""
         self._dense = None if self._flat is None else DenseCopy(self._flat)
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
-        """Only rows that this worker has no copy of, or one that is old, come from the servers."""
+        """Ask the servers only for rows that this worker has no copy of, or an old one."""
         parts = [self._missing(lookup) for lookup in lookups]
         wanted = [part.lookup for part in parts if part.lookup.num_rows]
         if wanted:
@@ -87,7 +87,7 @@ class Geo(PushPolicy):
             super().forget(part.lookup)
 
     def forget_rows(self, table: int) -> None:
-        """Drop the copies of a table; nothing of them may be trained and not sent."""
+        """Drop the copies of a table; all that was trained in them must have been sent."""
         self._copies[table].clear()
         self._fetched.clear()
         self._located.clear()
@@ -139,7 +139,7 @@ class Geo(PushPolicy):
     def restart_at(self, version: int) -> None:
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
-            exchange.wait()  # it was for what the servers had before
+            exchange.wait()  # it went to what the servers had before
         for copies in self._copies:
             copies.clear()
         self._fetched.clear()

@@ -25,7 +25,7 @@ class DenseCopy:
         self._start = self._server = self._flat.value_buffer.clone()
 
     def difference(self, num_workers: int, num_servers: int, num_groups: int) -> list[list[Tensor]]:
-        """What this window has changed, for each server one buffer for each group; the next window begins."""
+        """End a window: what it has changed, for each server one buffer for each group."""
         flat = self._flat
         self._sent = (flat.value_buffer - self._start) / num_workers
         self._start = flat.value_buffer.clone()

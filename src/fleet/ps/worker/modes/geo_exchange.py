@@ -39,7 +39,7 @@ class ChangedRows(NamedTuple):
 
 
 class AnsweredRows(NamedTuple):
-    """What servers have now of some rows of a table, and what of it this worker sent."""
+    """The values that servers have now of some rows of a table, and the part of them that this worker sent."""
 
     table: int
     keys: torch.Tensor
@@ -101,7 +101,7 @@ class Exchange:
         job = self.client.job
         with measured("route"):
             self.gradients.tables += [_push_of(part) for part in self.changed]
-            self.gradients = self.client.encoder.encode(self.gradients)  # what servers read is what was sent
+            self.gradients = self.client.encoder.encode(self.gradients)  # rounded, as servers will read them
             asked = [
                 _asked(push, part.touches, job.num_workers, job.tables[push.table].width)
                 for push, part in zip(self.gradients.tables, self.changed, strict=True)

@@ -20,7 +20,7 @@ class Sync(PushPolicy):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._version = setup.version
-        """Steps done by all workers, which is the step that comes next."""
+        """How many steps all workers have done: the number of the step that comes next."""
         self._sent: Pending | None = None
         """The last push, if nobody has waited for its answer yet; the servers may still lose it."""
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class NoHotTables(StepPart):
-    """The contract, and a job without such tables. `fleet.ps.hot.hot_tables` has the other one."""
+    """The contract, and a job without such tables. `fleet.ps.hot.hot_tables` is for a job with some."""
 
     sizes: Mapping[int, int] = {}
     """How many rows of each table are here at least."""

@@ -22,7 +22,7 @@ def refuse_changes(names: Sequence[str], flat: FlatParameters, policy: PushPolic
     """UsageError for parameters whose values are the servers' and were changed here; a warning outside sync mode."""
     what = "parameter %r was changed by hand after fleet.init_worker(), but its value is on the servers; "
     remedy = "change it before that call; fleet.load_model() loads what was saved"
-    if job.mode != "sync":  # the servers' values have moved on meanwhile: nobody can tell
+    if job.mode != "sync":  # the servers' values have changed meanwhile, so they cannot be compared
         log.warning(f"{what}{remedy}", names[0])
         return
     mine = flat.value_buffer.clone()

@@ -130,7 +130,7 @@ class Encoder:
     def _dense(
         self, spec: DenseSpec, server: int, group: int, values: Floats, absent: Collection[int]
     ) -> tuple[list[Tensor], ps_pb2.PushRequest.Dense]:
-        # Running statistics are no gradients. And what servers will leave out must not spoil what comes after it.
+        # Running statistics are no gradients; and a NaN that servers will leave out must not stay in the residual.
         is_left_out = self._job.nonfinite == "skip" and not _native.all_finite(values)
         if spec.groups[group].name == "average" or is_left_out:
             return [values], ps_pb2.PushRequest.Dense()

@@ -172,7 +172,7 @@ class FlatParameters:
             return
         source = source.view(np.float32)
         if (loaded := self._loaded.get((server, group))) is not None:
-            loaded.synchronize()  # the answer before may still be on its way out of the memory that this one goes to
+            loaded.synchronize()  # the copy of the last answer may still read the memory that this one goes to
         start = 0
         for begin, end in self.spans(server, group):
             self._values_array[begin:end] = source[start : start + end - begin]

@@ -178,7 +178,7 @@ def keep(named: Iterable[tuple[str, torch.Tensor]], num_servers: int, model: nn.
 
 
 def _is_passing(model: nn.Module, name: str) -> bool:
-    """Whether it is a buffer that torch does not save."""
+    """Whether a tensor is a buffer that torch does not save."""
     owner, _, own = name.rpartition(".")
     try:
         return own in model.get_submodule(owner)._non_persistent_buffers_set
@@ -193,7 +193,7 @@ def _bytes(tensor: torch.Tensor) -> NDArray[Any]:
 
 
 def take_kept(client: Client, kept: KeptTensors) -> None:
-    """Take over what the servers keep."""
+    """Take over the tensors that the servers keep."""
     if kept or client.job.first_rows:  # first rows are there when kept tensors are
         for server, (_, tensors) in enumerate(client.pull((), kept=True).results()):
             kept.load(server, tensors)

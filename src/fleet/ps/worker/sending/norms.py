@@ -1,6 +1,6 @@
 """The norm of a worker's gradients, which it scales before anything is sent.
 
-In sync mode with several workers the mean of a step is known to the servers alone, and each has a part of it:
+In sync mode with several workers only the servers know the mean of a step, and each has a part of it:
 `fleet.ps.server.settling` has them find the norm of all.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def clip_here(worker: Worker, max_norm: float, groups: Collection[int], tables: Collection[int]) -> None:
-    """Scale the gradients that the next step sends of some dense groups and tables, if they are longer together."""
+    """Scale the gradients that the next step sends of some dense groups and tables, if their norm is larger."""
     factor = factor_of(max_norm, squared_norm_here(worker, groups, tables))
     if factor < 1.0:
         worker.multiply_gradients(factor, groups, tables)

@@ -75,7 +75,7 @@ class Passing:
             end()
 
     def others_pass(self) -> bool:
-        """Whether some worker had no batch left in this worker's last step: what all do together would wait for that one.
+        """Whether some worker had no batch left in this worker's last step: what all do together would wait for it.
 
         The next life of a worker, which comes to that step again, is told the same.
         """

@@ -142,7 +142,7 @@ class ScriptProgress:
 
     @property
     def is_in_loop(self) -> bool:
-        """Whether a loop over what is trained on has a batch in hand; what is done then, the next life need not repeat."""
+        """Whether a loop has a batch in hand that is trained on: what is done then, the next life does not repeat."""
         return self._handed is not None or any(
             place.moment is not None and place.number in self._trained for place in self._places
         )

@@ -67,7 +67,7 @@ class Geo(PushPolicy):
         """The servers' version at the last exchange."""
         self._failure: FleetError | None = None
         self._last = Gradients(0)
-        """Of the last step: the number of steps so far, and where the data was."""
+        """Empty gradients of the last step, which say how many steps there were and where the data was."""
         self._dense = None if self._flat is None else DenseCopy(self._flat)
 
     def pull(self, lookups: Sequence[Lookup]) -> None:

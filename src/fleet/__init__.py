@@ -69,7 +69,7 @@ if TYPE_CHECKING:
         UserDefinedCollectiveRoleMaker,
         UserDefinedRoleMaker,
     )
-    from fleet.runtime.planning.call import plan
+    from fleet.runtime.planning.plan_model import plan
     from fleet.runtime.serving import load_inference_model
     from fleet.runtime.training.checkpoint import Checkpoint
     from fleet.strategy import DistributedStrategy
@@ -108,7 +108,7 @@ _HOMES = {
     "load_rows": "api",
     "local_rank": "api",
     "node_num": "api",
-    "plan": "runtime.planning.call",
+    "plan": "runtime.planning.plan_model",
     "prefetch": "api",
     "progress": "observe",
     "report": "observe",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-import fleet.runtime.pairs  # noqa: F401 - imported in a job, torch.distributed.nn would keep that job's group
+import fleet.runtime.collective_job  # noqa: F401 - imported in a job, torch.distributed.nn would keep that job's group
 import fleet_programs as static
 from fleet import api
 from fleet.errors import NotSupportedError, StrategyError, UnknownFieldError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fleet.runtime.pairs  # noqa: F401 - imported in a job, torch.distributed.nn would keep that job's group
+import fleet.runtime.collective_job  # noqa: F401 - imported in a job, torch.distributed.nn would keep that job's group
 from fleet.api import fleet as shared
 from fleet_programs import Scope, unique_name
 

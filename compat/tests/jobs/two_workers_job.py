@@ -9,7 +9,7 @@ from typing import Any
 import fleet
 import fleet_paddle.imperative as paddle
 from fleet import api
-from fleet.runtime.pairs import Pairs
+from fleet.runtime.collective_job import CollectiveJob
 from fleet_paddle import dygraph
 from fleet_paddle.imperative import exchange, nn
 from fleet_paddle.imperative.optimizer import lr
@@ -132,7 +132,7 @@ def main(target: str) -> None:
     strategy = fleet.DistributedStrategy()
     strategy.sharding = True
     strategy.sharding_configs = {"stage": 1}
-    pairs = Pairs(api.fleet._identity(), strategy, fleet.device)
+    pairs = CollectiveJob(api.fleet._identity(), strategy, fleet.device)
     divided = with_methods(pairs.add_optimizer(made[2][0]))
     loop(pairs.add_model(nets[2]), divided, None, index, count)
 

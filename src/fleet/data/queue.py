@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch.distributed as dist
 
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
 
 NUM_EPOCHS = 4
 """How many epochs a source remembers: a reader is in one, and may be ahead in the next."""
@@ -69,7 +69,7 @@ class QueueFleet(Protocol):
     """The part of `fleet.api.Fleet` that a queue asks."""
 
     @property
-    def progress(self) -> Progress | None: ...
+    def progress(self) -> ScriptProgress | None: ...
     def worker_index(self) -> int: ...
     def worker_num(self) -> int: ...
     def is_collective(self) -> bool: ...

@@ -1,4 +1,4 @@
-"""What `Fleet` asks of a job; and where whoever knows another way to write a model than modules registers it.
+"""What `Fleet` asks of a job; and where other ways to write a model than modules are registered.
 
     fleet.runtime.jobs.register(kind)
 
@@ -46,10 +46,10 @@ class ServerJob(Protocol):
         """Write values only."""
 
     def let_go(self) -> None:
-        """Let the connections go without a word; what was not sent is lost."""
+        """Close the connections without a word; what was not sent is lost."""
 
     def read_trainer_variables(self, dirname: str | PathLike[str]) -> Callable[[], None]:
-        """What a checkpoint has that is not on servers, read and checked; a call of the result takes it over."""
+        """Read and check what a checkpoint has that is not on servers; a call of the result takes it over."""
 
 
 class RegisteredJob(ServerJob, Protocol):
@@ -59,7 +59,7 @@ class RegisteredJob(ServerJob, Protocol):
         """What the user calls in the place of the optimizer; an error where the job cannot honour the strategy."""
 
     def leave(self) -> None:
-        """The script ends: take leave of the servers."""
+        """Take leave of the servers as the script ends."""
 
 
 class Minimizing(Protocol):
@@ -67,7 +67,7 @@ class Minimizing(Protocol):
 
     @property
     def minimize(self) -> Callable[..., Any]:
-        """Make what trains the model, once."""
+        """Makes what trains the model; called once."""
 
 
 class JobKind(Protocol):

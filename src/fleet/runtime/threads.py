@@ -21,7 +21,7 @@ from fleet.cores import num_cores, thread_variables, user_chose_waiting
 _log = logging.getLogger(__name__)
 
 _MOST_IDLE = 256
-"""More threads are not started for the sake of waiting alone."""
+"""The most threads that are started only to make others sleep while they wait."""
 
 
 class Threads:
@@ -52,7 +52,7 @@ class Threads:
         )
 
     def close(self) -> None:
-        """Let go of what `choose` has started. May be called again."""
+        """Let go of what `choose` has started; idempotent."""
         for team in self._idle:
             team.close()
         self._idle, self._is_chosen = [], False
@@ -90,14 +90,14 @@ class IdleTeam:
         self._is_ready.wait()
 
     def _own(self) -> None:
-        # Two threads that compute, and all but the first of these, are one more than there are CPUs.
+        # These but for the first, and two that compute, are one thread more than there are CPUs.
         number = max(2, self._library.omp_get_num_procs())
-        nothing = self._library.omp_get_thread_num  # a C function, for none of Python's may run on these threads
+        nothing = self._library.omp_get_thread_num  # a function in C: Python must not run on these threads
         self._library.GOMP_parallel(nothing, None, ctypes.c_uint(number), ctypes.c_uint(0))
         self._is_ready.set()
         self._may_end.wait()
 
     def close(self) -> None:
-        """End them."""
+        """End the threads."""
         self._may_end.set()
         self._owner.join()

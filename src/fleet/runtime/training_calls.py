@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast, overload
 
 from fleet import env
 from fleet.errors import NotSupportedError, UsageError
-from fleet.runtime.calls import ServerCalls
 from fleet.runtime.jobs import kind_of
+from fleet.runtime.server_calls import ServerCalls
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from fleet.runtime.collective_job import CollectiveJob
     from fleet.runtime.jobs import JobKind, Minimizing
     from fleet.runtime.modules.module_job import ModuleJob
-    from fleet.runtime.pairs import Pairs
-    from fleet.runtime.planning.script import Watched
+    from fleet.runtime.planning.script import PlannedScript
 
     Model = TypeVar("Model", bound=nn.Module)
 
@@ -37,8 +37,8 @@ class TrainingCalls(ServerCalls):
         super()._forget()
         self._strategy: DistributedStrategy | None = None
         self._is_collective = False
-        self._pairs: Pairs | None = None
-        self._plan: Watched | None = None
+        self._pairs: CollectiveJob | None = None
+        self._plan: PlannedScript | None = None
 
     @property
     @abstractmethod
@@ -98,12 +98,12 @@ class TrainingCalls(ServerCalls):
         self._registered = job
         return made
 
-    def _watched(self) -> Watched | None:
+    def _watched(self) -> PlannedScript | None:
         """What `fleetrun plan` lets this script run for; None everywhere else."""
         if self._plan is None and (told := env.FLEET_PLAN.get()) is not None:
-            from fleet.runtime.planning.script import Watched
+            from fleet.runtime.planning.script import PlannedScript
 
-            self._plan = Watched(told)
+            self._plan = PlannedScript(told)
         return self._plan
 
     def _module_job_beside_servers(self) -> ModuleJob:
@@ -131,13 +131,13 @@ class TrainingCalls(ServerCalls):
                 "or call fleet.distributed_optimizer() first"
             )
 
-    def _collective(self) -> Pairs:
+    def _collective(self) -> CollectiveJob:
         if self._pairs is None:
-            from fleet.runtime.pairs import Pairs
+            from fleet.runtime.collective_job import CollectiveJob
 
             strategy = self._strategy or DistributedStrategy()
             strategy.require_supported(True)  # it may have changed since fleet.init()
-            self._pairs = Pairs(self._identity(), strategy, self.device)
+            self._pairs = CollectiveJob(self._identity(), strategy, self.device)
         return self._pairs
 
     def join(self) -> AbstractContextManager[None]:

@@ -27,7 +27,7 @@ from fleet.errors import CheckpointError, CommunicationError, DeadlineError, Not
 from fleet.net import Endpoint, Hold
 from fleet.ps.server.grpc_server import GrpcServer
 from fleet.ps.server.service import Service
-from fleet.ps.worker.calling import client
+from fleet.ps.worker.calling import client, requests
 from fleet.ps.worker.sending.gradients import Gradients
 from support.jobs import running, script
 from support.parity.training import LIMIT_S, dense_of, in_threads, joined, rows_of, served, started, strategy
@@ -184,7 +184,7 @@ def test_a_server_that_is_killed_is_named_by_its_workers(mode: str, monkeypatch:
 
 @pytest.mark.parametrize("mode", sweep(MODES, sample=lambda mode: mode in ("async", "half")))
 def test_a_server_that_hangs_is_named(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "GRACE_S", 0.2)
+    monkeypatch.setattr(requests, "GRACE_S", 0.2)
     with server_process(REAL, token=None) as server, joined([server.endpoint], strategy=strategy(mode)) as one:
         one.train(2)
         one.fleet.flush()

@@ -25,7 +25,7 @@ from fleet.api import fleet as job
 from fleet.collective.model import DistributedModel
 from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import FleetError
-from fleet.runtime.pairs import Pairs
+from fleet.runtime.collective_job import CollectiveJob
 from fleet.runtime.training import save_store
 from fleet.runtime.training.checkpoint import Checkpoint
 
@@ -90,7 +90,7 @@ class Run:
         elif SETTINGS[mode]:
             strategy.sharding = True
             strategy.sharding_configs = SETTINGS[mode]
-        pairs = Pairs(job.role.identity, strategy, fleet.device)
+        pairs = CollectiveJob(job.role.identity, strategy, fleet.device)
         self.kind = kind
         self.model: DistributedModel = pairs.add_model(Net())
         self.optimizer: CollectiveOptimizer = pairs.add_optimizer(optimizer_of(self.model, kind))

@@ -21,7 +21,7 @@ from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.ps.worker.worker import Worker
 from fleet.roles import Identity, Role
-from fleet.runtime.modules.join import start_worker
+from fleet.runtime.modules.start_worker import start_worker
 from fleet.runtime.saved import saving
 from support.parity.around import CTR, TORCH_SEED, Batch, keys_of, loss_of
 

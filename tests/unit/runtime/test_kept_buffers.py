@@ -12,7 +12,7 @@ from torch import nn
 
 import fleet
 from fleet.errors import CheckpointError, UsageError
-from fleet.ps.worker.sending.kept import ChangedTensors, keep
+from fleet.ps.worker.sending.kept_tensors import ChangedTensors, keep
 from support.parity.training import Trainer, joined, strategy
 
 pytestmark = pytest.mark.timeout(60)

@@ -12,7 +12,7 @@ import fleet
 from fleet.collective.parts.recompute import recompute
 from fleet.errors import UsageError
 from fleet.planner.plan import Plan
-from fleet.runtime.planning.saved import SavedBytes, storage_of
+from fleet.runtime.planning.saved_bytes import SavedBytes, storage_of
 
 WIDE = 64
 ROWS = 32

@@ -32,7 +32,7 @@ from fleet_programs.transpiler.programs import Pair, for_collective, for_trainer
 
 if TYPE_CHECKING:
     from fleet.ps.job.placement import Dispatch, Dispatcher
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.worker import Worker
     from fleet.runtime.modules.servers import Servers
 
@@ -67,7 +67,7 @@ class ProgramJob:
         return self._servers.model_dir
 
     @property
-    def progress(self) -> Progress | None:
+    def progress(self) -> ScriptProgress | None:
         """Where this worker is, for its next life; None if it will have none."""
         return self._servers.progress
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fleet.errors import NotReadyError, UsageError
-from fleet.ps.worker.asking.aside import Aside, AtOnce
 from fleet.ps.worker.asking.lookup import Request
+from fleet.ps.worker.asking.side_thread import NoSideThread, SideThread
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.sending.flat import FlatParameters
 from fleet.ps.worker.worker import Worker
@@ -139,7 +139,7 @@ class Trainer:
             *(client, it.policy, it.flat, it.device, it.done, it.kept),
             progress=it.progress,
             passing=it.passing,
-            aside=Aside(it.device) if it.device.type == "cuda" else AtOnce(),
+            side_thread=SideThread(it.device) if it.device.type == "cuda" else NoSideThread(),
             parts=it.parts,
         )
         stalls.joined(worker)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 import fleet
-import fleet.runtime.pairs
+import fleet.runtime.collective_job
 import fleet_programs as static
 from fleet.errors import NotSupportedError, StrategyError, UsageError
 from fleet_programs import layers, optimizer

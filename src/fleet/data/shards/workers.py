@@ -13,7 +13,7 @@ from fleet.errors import CommunicationError, RoleError, UsageError
 
 if TYPE_CHECKING:
     from fleet.ps.worker.life.passing import Passing
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
 
 
 class _Util(Protocol):
@@ -27,7 +27,7 @@ class ReaderFleet(Protocol):
     @property
     def util(self) -> _Util: ...
     @property
-    def progress(self) -> Progress | None: ...
+    def progress(self) -> ScriptProgress | None: ...
     @property
     def passing(self) -> Passing | None: ...
     def worker_index(self) -> int: ...

@@ -22,21 +22,21 @@ import torch
 from numpy.typing import NDArray
 
 from fleet import _native
-from fleet.ps.hot.slot_sets import FULL, TAKEN, Plan, SlotSets, kinds_of
+from fleet.ps.hot.slot_sets import FULL, TAKEN, SlotAssignment, SlotSets, kinds_of
 from fleet.ps.job.rule_table import TensorRule
 from fleet.ps.job.spec import TableSpec
 from fleet.ps.job.staging import download, host_buffer, upload, wait_for
-from fleet.ps.worker.asking.aside import used_here
+from fleet.ps.worker.asking.side_thread import used_here
 from fleet.ps.worker.parts import meters
 
 log = logging.getLogger(__name__)
 
 CHUNK = 1 << 18
-"""Records that are copied at once where all are."""
+"""How many records are copied at a time when all are."""
 
 
-class Placement:
-    """The slots of a lookup's keys, once they have some. While it lives, they are theirs."""
+class SlotPlacement:
+    """The slots of a lookup's keys, once they have some; no key loses its slot while this lives."""
 
     def __init__(self, call: int, oldest: int) -> None:
         """`call` numbers placements; none since `oldest` may lose a slot to it."""
@@ -45,7 +45,7 @@ class Placement:
 
     @property
     def slots(self) -> torch.Tensor:
-        """One for each key."""
+        """The slot of each key."""
         assert self._slots is not None
         return self._slots
 
@@ -54,29 +54,29 @@ class Placement:
         self._slots = slots
 
 
-class Part(NamedTuple):
+class SlotGradients(NamedTuple):
     """The gradients [U, D] of one lookup."""
 
-    placement: Placement
+    placement: SlotPlacement
     grads: torch.Tensor
 
 
 class HotRows:
-    """The hot rows of one table. `place`, `write_back` and `reload` are for the thread aside."""
+    """The hot rows of one table. `place`, `write_back` and `reload` are for the side thread."""
 
     def __init__(
         self, spec: TableSpec, table: _native.Table, num_rows: int, device: torch.device, writer: ThreadPoolExecutor
     ) -> None:
-        """`writer`: one thread that writes back what has lost its slot, while the thread aside goes on."""
+        """`writer`: one thread that writes back what has lost its slot, while the side thread goes on."""
         self._spec, self._table, self._device = spec, table, device
         self._writer = writer
         self._writing: Future[None] | None = None
         self._rule = TensorRule(spec.rule.name, dict(spec.rule.args))
         self._sets = SlotSets(num_rows, device)
         self._records = self._room(self._sets.num_slots)
-        self._lock = threading.Lock()  # around whatever takes `_records`, which grows in the thread aside
+        self._lock = threading.Lock()  # around whatever takes `_records`, which grows in the side thread
         self._num_calls = 0
-        self._live: dict[int, None] = {}  # the calls of placements that somebody has
+        self._live: dict[int, None] = {}  # the calls of placements that are alive
         self._is_changed = False
 
     @property
@@ -84,15 +84,18 @@ class HotRows:
         """The bytes of device memory in use, with what finds the rows."""
         return self._records.nbytes + self._sets.nbytes
 
-    def expect(self) -> Placement:
-        """What `place` will fill. Now, not then: rows of who is alive now may be trained by what nobody waits for."""
+    def expect(self) -> SlotPlacement:
+        """A placement for `place` to fill.
+
+        Made before that is called: what is alive now keeps its slots, for steps under way may still train it.
+        """
         self._num_calls += 1
-        placement = Placement(self._num_calls, min(list(self._live), default=self._num_calls))
+        placement = SlotPlacement(self._num_calls, min(list(self._live), default=self._num_calls))
         self._live[self._num_calls] = None
         weakref.finalize(placement, self._live.pop, self._num_calls, None)
         return placement
 
-    def place(self, keys: torch.Tensor, placement: Placement) -> None:
+    def place(self, keys: torch.Tensor, placement: SlotPlacement) -> None:
         """Give distinct keys, which may lie anywhere, slots with their rows in them."""
         with meters.measured("place"):
             keys = upload(keys, self._device)
@@ -112,8 +115,8 @@ class HotRows:
                     self._table.read(new_keys, records)
                 self._records.index_copy_(0, plan.gone_slots, upload(records, self._device))
 
-    def _planned(self, keys: torch.Tensor, placement: Placement) -> tuple[Plan, NDArray[np.int64]]:
-        """Where keys go; of the new ones, in host memory, the keys, those that they drive out, and the kinds [3, M]."""
+    def _planned(self, keys: torch.Tensor, placement: SlotPlacement) -> tuple[SlotAssignment, NDArray[np.int64]]:
+        """Where keys go; and in host memory [3, M]: the new keys, the keys that they drive out, kinds of ways."""
         while True:
             plan = self._sets.plan(keys, placement.call, placement.oldest)
             copied = download(plan.facts)
@@ -126,7 +129,7 @@ class HotRows:
             self._grow(self._sets.num_slots)
 
     def _begin_write(self, keys: NDArray[np.int64], records: torch.Tensor, chosen: NDArray[np.bool_]) -> None:
-        """Write those chosen of records on their way to host memory into the table, in the writer's thread."""
+        """Have the writer's thread write the chosen of some records, on their way to host memory, into the table."""
         copied = None if records.device == self._device else torch.cuda.current_stream(self._device).record_event()
 
         def write() -> None:
@@ -146,13 +149,13 @@ class HotRows:
         if writing is not None:
             writing.result()
 
-    def rows(self, placement: Placement, num_zeros: int) -> torch.Tensor:
+    def rows(self, placement: SlotPlacement, num_zeros: int) -> torch.Tensor:
         """The values of the rows now, [U, D], and so many rows of zeros after them."""
         with self._lock:
             found = self._floats(self._records).index_select(0, used_here(placement.slots))
         return torch.cat([found, found.new_zeros(num_zeros, found.shape[1])]) if num_zeros else found
 
-    def apply(self, parts: Sequence[Part], lr: float, now: int, *, skips: bool) -> torch.Tensor | None:
+    def apply(self, parts: Sequence[SlotGradients], lr: float, now: int, *, skips: bool) -> torch.Tensor | None:
         """One step of the rule; `now` is its time. With `skips`, how many rows were left alone for a NaN or an Inf."""
         slots, grads, times = _summed(parts)
         with self._lock:
@@ -174,7 +177,7 @@ class HotRows:
         return skipped
 
     def write_back(self) -> None:
-        """Have the table know every row; they stay here as well."""
+        """Write every row into the table; they stay here as well."""
         self._settle()
         if not self._is_changed:
             return
@@ -185,7 +188,7 @@ class HotRows:
             self._table.write(keys, records)
 
     def reload(self) -> None:
-        """Take every row from the table again, which was given another state."""
+        """Read every row from the table again, which was given another state."""
         self._settle()
         for keys, slots in self._chunks():
             records = self._host_room(len(keys))
@@ -211,7 +214,7 @@ class HotRows:
 
     def _grow(self, num_slots: int) -> None:
         """Make room for what batches need at once: more than `cache_rows`, or more in one set of keys."""
-        with self._lock:  # nobody hands out work on the old ones meanwhile, and what was handed out is over
+        with self._lock:  # nobody gives the GPU work on the old records meanwhile, and what it has is done
             if self._device.type == "cuda":
                 torch.cuda.synchronize(self._device)
             records = self._room(num_slots)
@@ -222,8 +225,8 @@ class HotRows:
                 torch.cuda.synchronize(self._device)
 
 
-def _summed(parts: Sequence[Part]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | int]:
-    """Slots, the gradients of all parts added in their order, and in how many parts each slot is."""
+def _summed(parts: Sequence[SlotGradients]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | int]:
+    """The slots, their gradients, added in the order of the parts, and in how many parts each slot is."""
     if len(parts) == 1:
         return parts[0].placement.slots, parts[0].grads, 1
     every = torch.cat([part.placement.slots for part in parts])
@@ -237,8 +240,8 @@ def _summed(parts: Sequence[Part]) -> tuple[torch.Tensor, torch.Tensor, torch.Te
 
 
 def _mark(marks: torch.Tensor, times: torch.Tensor | int, now: int) -> None:
-    """Note a push of rows: seen, which stays at its largest as the table's does, step, and that there is a row."""
-    seen = marks[:, 0]  # of 32 bits without a sign
+    """Mark rows that were pushed: how often they were seen, without wrapping around, the step, that they exist."""
+    seen = marks[:, 0]  # as unsigned 32 bits
     seen += seen.ne(-1) * times if isinstance(times, torch.Tensor) else seen.ne(-1)
     marks[:, 1].clamp_(min=min(now, 2**31 - 1))
     marks[:, 2] = 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.ps.hot.hot_rows import HotRows, Part, Placement
+from fleet.ps.hot.hot_rows import HotRows, SlotGradients, SlotPlacement
 from fleet.ps.job.rule_table import RULES
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import Answer, LocalTransport, Transport
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from fleet.ps.job.spec import JobSpec, TableSpec
     from fleet.ps.wire.messages import Tensors
-    from fleet.ps.worker.asking.aside import After, AtOnce
     from fleet.ps.worker.asking.lookup import Lookup
+    from fleet.ps.worker.asking.side_thread import After, NoSideThread
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.parts.contract import Done, Update
 
@@ -32,17 +32,17 @@ CHANGES_ROWS = frozenset({"Assign", "Load", "Shrink"})
 
 
 class HotTables(NoHotTables):
-    """Rows of some tables, by index. Used by the thread that trains; `aside` does what touches the tables."""
+    """Rows of some tables, by index. Used by the thread that trains; the side thread does what touches the tables."""
 
     def __init__(
-        self, client: Client, sizes: Mapping[int, int], device: torch.device, aside: AtOnce, done: Done
+        self, client: Client, sizes: Mapping[int, int], device: torch.device, side_thread: NoSideThread, done: Done
     ) -> None:
         """`sizes`: how many rows of each table."""
         self.sizes = dict(sizes)
         job, transport = client.job, client.transports[0]
         assert isinstance(transport, LocalTransport)
         assert isinstance(transport.service, Service)
-        self._state, self._aside, self._job, self._done = transport.service.state, aside, job, done
+        self._state, self._side_thread, self._job, self._done = transport.service.state, side_thread, job, done
         self._worker = client.worker
         self._used: list[tuple[Lookup, torch.Tensor]] = []
         """The lookups whose rows this step trains, each with its gradients."""
@@ -52,7 +52,7 @@ class HotTables(NoHotTables):
             table: HotRows(job.tables[table], tables[table], size, device, self._writer)
             for table, size in sizes.items()
         }
-        client.place.go_by(0, _HotTransport(transport, self))
+        client.server_set.go_by(0, _HotTransport(transport, self))
 
     @property
     def nbytes(self) -> int:
@@ -62,10 +62,10 @@ class HotTables(NoHotTables):
     def __contains__(self, table: int) -> bool:
         return table in self._rows
 
-    def expect(self, table: int) -> Placement:
+    def expect(self, table: int) -> SlotPlacement:
         return self._rows[table].expect()
 
-    def place(self, lookup: Lookup, placement: Placement) -> None:
+    def place(self, lookup: Lookup, placement: SlotPlacement) -> None:
         self._rows[lookup.table].place(lookup.route.grouped, placement)
         lookup.placement = placement
 
@@ -93,7 +93,7 @@ class HotTables(NoHotTables):
         skips = self._job.nonfinite == "skip"
         for table in sorted({lookup.table for lookup, _ in used}):
             own = [
-                Part(lookup.placement, grads)
+                SlotGradients(lookup.placement, grads)
                 for lookup, grads in used
                 if lookup.table == table and lookup.placement is not None
             ]
@@ -103,35 +103,35 @@ class HotTables(NoHotTables):
                 self._state.stats.count(skipped=num)
 
     def write_back(self) -> None:
-        """Return when the tables have every row."""
+        """Write all rows into the tables."""
         self._each(HotRows.write_back)
 
     def reload(self) -> None:
-        """Go on with what the tables have."""
+        """Read all rows from the tables again."""
         self._each(HotRows.reload)
 
     def _each(self, work: Callable[[HotRows], None]) -> None:
-        """Do something with the rows of each table, after what was handed in aside, and wait for it."""
+        """Do something with the rows of each table in the side thread, after what it was given before; wait for it."""
 
         def run(after: After) -> None:
             after()
             for rows in self._rows.values():
                 work(rows)
 
-        self._aside.make(run).get()
+        self._side_thread.make(run).get()
 
     def close(self) -> None:
         self._writer.shutdown()
 
     def concerns(self, method: str, header: Any) -> bool:
-        """Whether a call has to find the tables as they should be."""
+        """Whether rows must be written back before a call."""
         if method == "Pull":
             return any(table in self._rows for table in header.tables)
         return method not in UNCONCERNED
 
 
 class _HotTransport(Transport):
-    """The service in this process, before which rows are written back: whoever asks it hears the truth."""
+    """Calls the service in this process, and writes rows back first, so that every answer has them."""
 
     def __init__(self, inner: LocalTransport, hot: HotTables) -> None:
         self.endpoint, self.service = inner.endpoint, inner.service

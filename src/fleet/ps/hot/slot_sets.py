@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 WAYS = 32
 MOST = 8
 EMPTY = -1
-"""Instead of the call that used a way last."""
+"""Stands for the call that used a way last, where none has."""
 FREE, TAKEN, FULL = range(3)
-"""A way that a new key gets had no key, or one that goes; or the set has no way for it."""
+"""The way that a new key gets had no key, or one that goes; or its set has no way to give."""
 
 _FACTORS = (-7046029254386353131, -4658895280553007687)  # odd, of 64 bits, without a pattern
 _LAST = torch.iinfo(torch.int64).max
 
 
-class Plan(NamedTuple):
+class SlotAssignment(NamedTuple):
     """Where the keys of a batch are or will be."""
 
     keys: torch.Tensor
@@ -52,7 +52,7 @@ def kinds_of(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class SlotSets:
-    """Keys and their slots. One call at a time; results are for the stream that the call was made on."""
+    """Keys and their slots. One call at a time; results belong to the stream that the call was made on."""
 
     def __init__(self, capacity: int, device: torch.device, *, kernels: bool | None = None) -> None:
         """`kernels`: whether to use those of `slot_kernels`; None: on a GPU, where Triton is there."""
@@ -65,7 +65,7 @@ class SlotSets:
 
     @property
     def num_slots(self) -> int:
-        """Slots are below it."""
+        """How many slots there are, counted from 0."""
         return self._slots.numel()
 
     @property
@@ -73,7 +73,7 @@ class SlotSets:
         """The bytes of device memory in use."""
         return sum(one.nbytes for one in (self._keys, self._slots, self._calls, self._uses))
 
-    def plan(self, keys: torch.Tensor, now: int, oldest: int) -> Plan:
+    def plan(self, keys: torch.Tensor, now: int, oldest: int) -> SlotAssignment:
         """Find distinct keys, and ways for those that are not there; keys whose last call was `oldest` or later stay.
 
         `now`: this call, larger than any before. Waits for the device once, to know how many are missing.
@@ -101,19 +101,19 @@ class SlotSets:
         gone_keys = self._keys.view(-1).index_select(0, new_ways)
         gone_slots = self._slots.view(-1).index_select(0, new_ways).long()
         facts = torch.stack([keys.index_select(0, new), gone_keys, values])
-        return Plan(keys, sets, ways, new, new_ways, gone_slots, facts)
+        return SlotAssignment(keys, sets, ways, new, new_ways, gone_slots, facts)
 
-    def _plan_by(self, kernels: ModuleType, keys: torch.Tensor, now: int, oldest: int) -> Plan:
+    def _plan_by(self, kernels: ModuleType, keys: torch.Tensor, now: int, oldest: int) -> SlotAssignment:
         sets, ways, new = kernels.find(keys, self._keys, self._calls, now, _FACTORS, EMPTY)
         found = kernels.choose(keys, sets, ways, new, self._index, oldest, _LAST)
-        return Plan(keys, sets, ways, *found)
+        return SlotAssignment(keys, sets, ways, *found)
 
     @property
     def _index(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         return self._keys, self._slots, self._calls, self._uses
 
-    def take(self, plan: Plan, now: int) -> torch.Tensor:
-        """Do as planned in the same call, none being FULL; the slots of all keys."""
+    def take(self, plan: SlotAssignment, now: int) -> torch.Tensor:
+        """Carry out a plan without FULL ways, in the call that it was made in; returns the slots of all keys."""
         if self._kernels is not None:
             found: torch.Tensor = self._kernels.take(plan.keys, plan.sets, plan.ways, self._index, now, MOST)
             return found
@@ -125,7 +125,7 @@ class SlotSets:
         return self._slots.view(-1).index_select(0, plan.ways).long()
 
     def grow(self) -> None:
-        """Twice as many sets: of each, some keys go to a new one, with their slots."""
+        """Make twice as many sets: some keys of each go to a new one, with their slots."""
         num_sets, num_slots = len(self._keys), self.num_slots
         here = torch.arange(num_sets, device=self._keys.device).unsqueeze(1)
         moves = _sets_of(self._keys.view(-1), 2 * num_sets).view(num_sets, WAYS) != here
@@ -142,7 +142,7 @@ class SlotSets:
 
 
 def _sets_of(keys: torch.Tensor, num_sets: int) -> torch.Tensor:
-    """By a product with an odd number, its upper bits brought down, twice: ids often come in steps."""
+    """The set of each key: twice a product with an odd number, its upper bits brought down; ids often come in steps."""
     for factor in _FACTORS:
         keys = keys * factor
         keys = keys ^ (keys >> 32)

@@ -16,7 +16,8 @@ from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.taken_pushes import TakenPushes
-from fleet.ps.worker.calling.client import GRACE_S, Client
+from fleet.ps.worker.calling.client import Client
+from fleet.ps.worker.calling.requests import GRACE_S
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -55,11 +56,11 @@ class Cut:
 def cut(client: Client, *, want_dense: bool = False) -> Cut:
     """Have all servers keep what they hold at one moment: each push is there on all of them, or on none."""
     for attempt in range(1, NUM_ATTEMPTS + 1):
-        place = client.place
+        server_set = client.server_set
         try:
             return _Cutting(client, want_dense).make()
         except MovedError:
-            client.follow(place)
+            client.follow(server_set)
         except CutLostError as error:
             if attempt == NUM_ATTEMPTS:
                 raise CheckpointError(f"there was no moment for a save, {NUM_ATTEMPTS} times: {error}") from None

@@ -17,12 +17,13 @@ from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.taken_pushes import TakenPushes
-from fleet.ps.worker.calling.client import GRACE_S, Client
+from fleet.ps.worker.calling.client import Client
+from fleet.ps.worker.calling.requests import GRACE_S
 from fleet.ps.worker.parts.contract import StepPart
 
 if TYPE_CHECKING:
     from fleet.ps.wire.transport import Transport
-    from fleet.ps.worker.calling.place import Place
+    from fleet.ps.worker.calling.server_set import ServerSet
     from fleet.ps.worker.parts.contract import Update
 
 NUM_ATTEMPTS = 3
@@ -106,7 +107,7 @@ class _Attempt:
     def __init__(self, client: Client, layouts: Layouts, num_servers: int) -> None:
         self._client = client
         self._layouts = layouts
-        self._place: Place = client.place
+        self._server_set: ServerSet = client.server_set
         self._num_servers = num_servers
         self._new: Sequence[Transport] = ()
         self._wanted: list[TakenPushes] = []
@@ -116,7 +117,7 @@ class _Attempt:
         self._number = number
 
     def run(self) -> None:
-        client, old = self._client, self._place.transports
+        client, old = self._client, self._server_set.transports
         try:
             endpoints = self._started()
             assert client.elsewhere is not None
@@ -185,7 +186,7 @@ class _Attempt:
 
     def _wait_for_saves(self) -> None:
         deadline = time.monotonic() + BUSY_S
-        while any(reply.busy for reply in self._ask(Phase.COPY, self._place.transports)):
+        while any(reply.busy for reply in self._ask(Phase.COPY, self._server_set.transports)):
             if time.monotonic() > deadline:
                 raise DeadlineError(f"waited {BUSY_S:g} s for a save to be written")
             time.sleep(_LOOK_S)
@@ -193,7 +194,7 @@ class _Attempt:
     def _hold(self) -> None:
         """Have all servers keep new pushes out; the new layout gets all that any of them has taken."""
         replies = []
-        for transport in self._place.transports:  # server 0 first, as for a cut
+        for transport in self._server_set.transports:  # server 0 first, as for a cut
             while (reply := self._ask(Phase.HOLD, [transport])[0]).busy:
                 time.sleep(_LOOK_S)
             replies.append(reply)
@@ -213,7 +214,7 @@ class _Attempt:
             rows += sum(reply.rows for reply in replies if reply.is_done)
             pending = [one for one, reply in zip(pending, replies, strict=True) if not reply.is_done]
             if transports is self._new:
-                self._ask(Phase.TAKE if phase == Phase.ADOPT else Phase.COPY, self._place.transports)
+                self._ask(Phase.TAKE if phase == Phase.ADOPT else Phase.COPY, self._server_set.transports)
         return rows
 
     def _ask(
@@ -228,9 +229,9 @@ class _Attempt:
         is_old = all_of is not self._new or not self._new
         calls = []
         for transport in transports:
-            index = list(self._place.transports if is_old else self._new).index(transport)
+            index = list(self._server_set.transports if is_old else self._new).index(transport)
             header = ps_pb2.ReshardRequest.Header(
-                caller=self._client.caller_at(self._place, index) if is_old else None,
+                caller=self._client.caller_at(self._server_set, index) if is_old else None,
                 layout=self._number,
                 phase=phase,
                 server_index=index,
@@ -257,9 +258,9 @@ class _Attempt:
     def _end(self) -> None:
         """Let the old servers know that it is decided; those that cannot be reached look for themselves."""
         calls = []
-        for index, transport in enumerate(self._place.transports):
+        for index, transport in enumerate(self._server_set.transports):
             header = ps_pb2.ReshardRequest.Header(
-                caller=self._client.caller_at(self._place, index), layout=self._number, phase=Phase.END
+                caller=self._client.caller_at(self._server_set, index), layout=self._number, phase=Phase.END
             )
             calls.append(ServerCall(transport, "Reshard", header, (), GRACE_S, 0.0))
         for call in calls:

@@ -13,8 +13,8 @@ from fleet.errors import CommunicationError, DeadlineError
 from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.worker.calling.client import GRACE_S
-from fleet.ps.worker.life.progress import Progress, Turns
+from fleet.ps.worker.calling.requests import GRACE_S
+from fleet.ps.worker.life.progress import ScriptProgress, Turns
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -55,7 +55,7 @@ class WorkerMeetings:
     this worker was told in a former life, which is not asked for again.
     """
 
-    def __init__(self, client: Attendee, name: str, timeout_s: float, progress: Progress | None = None) -> None:
+    def __init__(self, client: Attendee, name: str, timeout_s: float, progress: ScriptProgress | None = None) -> None:
         self.rank = client.worker
         self.size = client.num_workers
         self._client = client
@@ -74,7 +74,7 @@ class WorkerMeetings:
         self._turns.take(self._name)
         return self.gather_at(topic, own, self._progress)
 
-    def gather_at(self, topic: str, own: bytes, progress: Progress | None = None) -> list[bytes]:
+    def gather_at(self, topic: str, own: bytes, progress: ScriptProgress | None = None) -> list[bytes]:
         """What every worker gave, by index, where all meet under this name; a former life's answer is in `progress`."""
         name = f"{self._name}/{topic}"
         texts: list[str] | None = None if progress is None else progress.answers.get(name)

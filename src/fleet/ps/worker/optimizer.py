@@ -43,7 +43,7 @@ class Share:
     statistics: Mapping[int, float] = field(default_factory=dict)
     """The dense group of running statistics, if there is one, and its rate."""
     average: Callable[[torch.Tensor], None] | None = None
-    """Given: dense parameters stay in the workers, and this makes a tensor its mean over them."""
+    """Makes a tensor its mean over the workers, where dense parameters stay with these; None: they do not."""
     frozen: Sequence[tuple[str, torch.Tensor]] = ()
     """Parameters that need no gradient, and so have no place in a dense group."""
     untrained: Sequence[tuple[str, torch.Tensor]] = ()
@@ -69,19 +69,19 @@ class ServerOptimizer(Uncopied, Optimizer):
         self.inner = inner
         self._step_supports_amp_scaling = True
         self.job = job
-        """What it was made by."""
+        """The job that made it."""
         self._worker: Worker | None = None
         self._has_left = False
-        self._weights: list[torch.Tensor] = []  # those that stand for rows
+        self._weights: list[torch.Tensor] = []  # the `weight`s that stand for rows
         self._share = Share()
-        self._is_elsewhere = False  # its state: on the servers, also when this worker has left them
+        self._is_elsewhere = False  # whether its state is on servers, even if this worker has left them
         self._settings: list[list[Any]] = []
         self._versions: list[int] = []
         self._is_stepping = False
         self._guard: RemovableHandle | None = None
 
     def bind(self, worker: Worker, share: Share) -> None:
-        """Take over what `fleet.init_worker()` found out."""
+        """Belong to a worker from now on, as `fleet.init_worker()` found out."""
         self._worker, self._share, self._has_left = worker, share, False
         self._is_elsewhere = share.average is None and not worker.policy.trains_locally
         self._guard = self.inner.register_step_pre_hook(self._refuse_inner_step)
@@ -101,7 +101,7 @@ class ServerOptimizer(Uncopied, Optimizer):
             self._guard.remove()
 
     def _refuse_inner_step(self, inner: Optimizer, *_: Any) -> None:
-        """A step of the inner optimizer alone would train this worker's layers, and no rows."""
+        """Refuse a step of the inner optimizer alone: it would train this worker's layers, and no rows."""
         if not self._is_stepping:
             raise UsageError(
                 f"step() was called on the {type(inner).__name__} that fleet.distributed_optimizer() was given; call "
@@ -148,13 +148,13 @@ class ServerOptimizer(Uncopied, Optimizer):
         return loss
 
     def _clip(self, worker: Worker) -> None:
-        """Scale down what this step sends, if it is too long: not where the mean over workers is what may be."""
+        """Scale down what this step sends, if its norm is too large; not where servers clip the mean over workers."""
         job, share = worker.client.job, self._share
         if job.clip_norm is not None and not job.clips_on_servers:
             clip_here(worker, job.clip_norm, share.dense_groups, {*share.table_lrs, *share.table_groups})
 
     def _step_here(self) -> None:
-        """The inner step, on dense parameters: the gradients of `weight`s, which have no elements, are signs only."""
+        """Step on dense parameters alone, without the gradients of `weight`s, which only stand for those of rows."""
         signs = [weight.grad for weight in self._weights]
         for weight in self._weights:
             weight.grad = None
@@ -167,7 +167,7 @@ class ServerOptimizer(Uncopied, Optimizer):
             weight.grad = sign
 
     def _unscale(self, worker: Worker) -> bool:
-        """What `torch.amp.GradScaler` asks of an optimizer that unscales by itself; False: this step is to be skipped.
+        """Unscale as `torch.amp.GradScaler` asks of an optimizer that does so itself; False: skip this step.
 
         Left to itself it would unscale dense gradients only, for it does not know the rows. A worker that skips a step
         still takes part in it, with nothing, so that the others do not wait.
@@ -188,7 +188,7 @@ class ServerOptimizer(Uncopied, Optimizer):
         return True
 
     def _check_unchanged(self) -> None:
-        """Servers follow changes of lr only; anything else that moved is an error, and so is a layer not frozen now."""
+        """UsageError for changes that servers do not follow: of settings but lr, and of what is frozen."""
         for name, parameter in self._share.frozen:
             if parameter.requires_grad:
                 raise UsageError(
@@ -209,7 +209,7 @@ class ServerOptimizer(Uncopied, Optimizer):
             self._settings = settings
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Let the parameters have no gradients, or, without `set_to_none`, set those of layers to zeros.
+        """Drop all gradients, or, without `set_to_none`, set those of layers to zeros.
 
         As in torch, a parameter whose `.grad` is None at `step()` stays as it is, and so does its state; with one of
         zeros a momentum or weight decay moves it. Rows have no gradients in either case.
@@ -224,13 +224,13 @@ class ServerOptimizer(Uncopied, Optimizer):
             worker.zero_grad({*share.table_lrs, *share.table_groups})
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's; what servers keep is saved by `fleet.save_persistables`, which a warning says once."""
+        """The inner optimizer's state; what servers have is saved by `fleet.save_persistables`, as a warning says."""
         if self._is_elsewhere:
             _warn()
         return self.inner.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """The inner optimizer's; UsageError if there is state that would have to be on the servers."""
+        """Load the inner optimizer's state; UsageError if there is state that would have to be on the servers."""
         worker = self._worker
         is_local = worker is None or self._share.average is not None or worker.policy.trains_locally
         if state_dict["state"] and not is_local:
@@ -244,7 +244,7 @@ class ServerOptimizer(Uncopied, Optimizer):
 
 @cache
 def _warn() -> None:
-    """Once in a process."""
+    """Warn, once in a process."""
     log.warning(
         "optimizer.state_dict() has no state, which is on the servers: save it with fleet.save_persistables() or "
         "fleet.Checkpoint, and load it with fleet.load_model()"

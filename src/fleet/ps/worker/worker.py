@@ -16,24 +16,24 @@ import torch
 from fleet import _native
 from fleet.errors import NotReadyError
 from fleet.ps.job.staging import wait_for
-from fleet.ps.worker.asking.aside import AtOnce
 from fleet.ps.worker.asking.lookup import Lookup, Request
-from fleet.ps.worker.asking.lookups_ahead import LookupsAhead
+from fleet.ps.worker.asking.lookup_maker import LookupMaker
+from fleet.ps.worker.asking.side_thread import NoSideThread
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.life.data_ahead import DataAhead
 from fleet.ps.worker.modes.base import PushPolicy
 from fleet.ps.worker.parts.contract import Done, StepPart, Update
-from fleet.ps.worker.parts.figures import StepFigures
+from fleet.ps.worker.parts.measured_steps import MeasuredSteps
 from fleet.ps.worker.parts.no_hot_tables import NoHotTables
-from fleet.ps.worker.sending.by_hand import refuse_changes
+from fleet.ps.worker.sending.changed_by_hand import refuse_changes
 from fleet.ps.worker.sending.finite import is_finite, nonfinite_error
 from fleet.ps.worker.sending.gradients import Gradients, push_of
-from fleet.ps.worker.sending.kept import KeptTensors, take_kept
+from fleet.ps.worker.sending.kept_tensors import KeptTensors, take_kept
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor
     from fleet.ps.worker.life.passing import Passing
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.sending.flat import FlatParameters
 
 
@@ -59,37 +59,37 @@ class Worker:
     device: torch.device
     done: Done
     kept: KeptTensors = field(default_factory=KeptTensors)
-    """What the model has beside tables and dense parameters."""
+    """The model's tensors beside tables and dense parameters."""
     other_names: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """Further names of the model's tensors, as tied weights have."""
     has_optimizer: bool = True
     """Whether somebody will call `step`; without it, rows are looked up to be read only."""
-    progress: Progress | None = None
+    progress: ScriptProgress | None = None
     """Where this worker is, for its next life; None if it will have none."""
     passing: Passing | None = None
-    """What happens at the end of this worker's batches; None where nobody waits for it then."""
-    aside: AtOnce = field(default_factory=AtOnce)
-    """What makes lookups: where the model is on a GPU, or trains rows itself, beside it."""
+    """What this worker does at the end of its batches; None where nobody would wait for it then."""
+    side_thread: NoSideThread = field(default_factory=NoSideThread)
+    """Makes lookups; in a thread beside the model where that is on a GPU, or trains rows itself."""
     hot: NoHotTables = field(default_factory=NoHotTables)
     """Tables whose hot rows are trained where the model is."""
     parts: Sequence[StepPart] = ()
-    """What else hangs on its steps."""
+    """What else hangs on the steps of this worker."""
     data: DataAhead = field(default_factory=DataAhead, init=False)
     """Where its data is, while `fleet.prefetch` reads ahead."""
 
     def __post_init__(self) -> None:
-        self._lookups = LookupsAhead(self.client, self.policy, self.device, self.aside, self.hot)
+        self._lookups = LookupMaker(self.client, self.policy, self.device, self.side_thread, self.hot)
         self._parts: Sequence[StepPart] = (
-            StepFigures(self.done.count),
+            MeasuredSteps(self.done.count),
             self._lookups,
-            self.aside,
+            self.side_thread,
             self.hot,
             *self.parts,
         )
         self._has_warned_of_evaluation = False
         self._used: list[Lookup] = []  # of this batch; their gradients are the next push
         self._untrained: set[int] = set()  # tables looked up in evaluation with gradients on, since the last step
-        self._num_left = 0  # of those, the first: of tables that the last step was not about
+        self._num_left = 0  # how many of the first ones are of tables that the last step did not train
 
     @property
     def num_steps(self) -> int:
@@ -153,7 +153,7 @@ class Worker:
         for part in self._parts:
             part.begin(used, is_new=is_new)
         self._warn_of_evaluation({lookup.table for lookup in used}, table_lrs)
-        # From a GPU all gradients are copied first, and waited for once.
+        # All gradients are copied from a GPU first, and waited for once.
         pulled = [lookup for lookup in used if lookup.placement is None]
         sparse = [(lookup, grads) for lookup in pulled if (grads := lookup.gradients()) is not None]
         versions = [lookup.version for lookup in pulled]
@@ -218,7 +218,7 @@ class Worker:
         self._untrained.update(tables)
 
     def drop_older(self, weight: torch.Tensor, newest: torch.Tensor) -> None:
-        """Drop the gradients of a module's rows, which somebody has zeroed, but those that have come since."""
+        """Drop the gradients that a module's rows had when somebody zeroed them; newer ones stay."""
         for lookup in self._used:
             if lookup.weight is weight and lookup.rows is not newest and lookup.rows is not None:
                 lookup.rows.grad = None
@@ -235,12 +235,12 @@ class Worker:
                 lookup.rows.grad = None
 
     def send_kept(self) -> None:
-        """Give the servers this worker's values of what they keep, for the save that follows."""
+        """Give the servers this worker's values of the tensors that they keep, for the save that follows."""
         if self.kept:
             self.client.keep([self.kept.values(server) for server in range(self.client.job.num_servers)])
 
     def take_kept(self) -> None:
-        """Take over what the servers keep."""
+        """Take over the tensors that the servers keep."""
         take_kept(self.client, self.kept)
 
     def row_gradients(self) -> list[torch.Tensor]:
@@ -253,7 +253,7 @@ class Worker:
         return any(lookup.row_gradients is not None for lookup in self._used[self._num_left :])
 
     def forget_rows(self, table: int) -> None:
-        """Rows of a table have been replaced on the servers: what this worker has of them is old."""
+        """Drop what this worker has of a table's rows: they have been replaced on the servers."""
         self._lookups.forget_all()
         self.policy.forget_rows(table)
 
@@ -292,14 +292,14 @@ class Worker:
             self.client.row_limits.check()
 
     def close(self) -> None:
-        """Let the connections go, without a word to anybody; calling it again changes nothing."""
+        """Close the connections without a word to anybody; idempotent."""
         self.client.close()
         self.policy.close()
         for part in self._parts:
             part.close()
 
     def heed_zeroed(self, tables: Collection[int]) -> None:
-        """`model.zero_grad()` and `parameter.grad = None` after `backward` mean rows too."""
+        """Drop gradients of rows where `model.zero_grad()` or `parameter.grad = None` came after `backward`."""
         for lookup in self._used:
             if lookup.table not in tables:
                 continue
@@ -318,6 +318,6 @@ class Worker:
             )
 
     def _refuse_nonfinite(self, what: str, grads: torch.Tensor) -> None:
-        """Before anything is sent: a push that only some of the servers take would leave them apart."""
+        """Raise before anything is sent: a push that only some of the servers take would set them apart."""
         if self.client.job.nonfinite != "skip" and not _native.all_finite(grads):
             raise nonfinite_error(what, self.client.worker, self.num_steps)

@@ -1,4 +1,4 @@
-"""`strategy.clip_norm` beside servers: where it cannot be had, which is said before anything is declared."""
+"""`strategy.clip_norm` beside servers: refused, before anything is declared, where it cannot be kept."""
 
 from __future__ import annotations
 

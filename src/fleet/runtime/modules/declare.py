@@ -30,7 +30,7 @@ from fleet.ps.job.server_parameters import distinct_parameters
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.worker.optimizer import ServerOptimizer, Share
 from fleet.ps.worker.sending.encoding import refuse_dense_wire, with_wire
-from fleet.ps.worker.sending.kept import KeptTensors, keep
+from fleet.ps.worker.sending.kept_tensors import KeptTensors, keep
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import Mode
 
@@ -76,7 +76,7 @@ class Declared:
     """The `weight`s of frozen tables that have no rule, and no optimizer to follow."""
     model: nn.Module | None = None
     others: dict[str, torch.Tensor] = field(default_factory=dict)
-    """What an inference copy has under further names: tied weights."""
+    """Further names of tied weights, under which an inference copy has them too."""
 
     @property
     def used(self) -> list[int]:
@@ -150,7 +150,7 @@ def _refuse_strangers(optimizer: ServerOptimizer, model: nn.Module | None, names
 
 
 def _find_the_rest(found: Declared, model: nn.Module, sparse: set[int], *, has_optimizer: bool) -> None:
-    """Running statistics and kept tensors of the model, and the further names of what has several."""
+    """Find running statistics and kept tensors of the model, and the further names of tied ones."""
     device = found.dense[0][1].device if found.dense else None
     if has_optimizer:
         for prefix, module in model.named_modules():
@@ -165,7 +165,7 @@ def _find_the_rest(found: Declared, model: nn.Module, sparse: set[int], *, has_o
     home |= {id(tensor): name for name, tensor in found.statistics}
     with without_rows():
         persistent = model.state_dict(keep_vars=True)
-    # All names of a tensor, also where it is tied; those of buffers that are not in the state_dict too.
+    # All names of a tensor that is tied, and buffers that are not in the state_dict.
     every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
     for name, tensor in every:
         if is_lazy(tensor):
@@ -239,7 +239,7 @@ def job_of(
 ) -> tuple[JobSpec, KeptTensors]:
     """The declaration that goes to the servers, and the tensors they keep. A job without a mode is synchronous.
 
-    `num_servers`: where it is not as many as there are now.
+    `num_servers`: if not the present number.
     """
     num_servers = num_servers or max(1, who.num_servers)
     mode = Mode.SYNC if strategy.mode is Mode.OFF else strategy.mode

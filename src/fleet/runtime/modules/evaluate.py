@@ -53,9 +53,8 @@ def evaluate(
     with common_statistics(model, util, of_first=is_collective):
         try:
             own = _checked(model, metrics)
-            is_known = (
-                util is not None and util.knows()
-            )  # to a worker that was started again, and is not to do it again
+            # A worker that was started again knows the outcome already, and does not measure again.
+            is_known = util is not None and util.knows()
             with evaluating(model):
                 if not is_known:
                     way = step or take_last
@@ -134,7 +133,7 @@ def _fresh(name: str, metric: Any) -> Metric:
 def _run(
     model: nn.Module, loader: Iterable[Any], metrics: Sequence[Metric], step: Step, *, shows: bool, is_alone: bool
 ) -> tuple[Exception | None, int]:
-    """Update the metrics with every batch; what went wrong with the first that failed, and how many there were.
+    """Update the metrics with every batch; returns the error of the first that failed, and how many there were.
 
     The rest of a `fleet.data.shard` is read then, for other workers may wait for what it tells them.
     """

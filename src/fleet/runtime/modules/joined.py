@@ -10,7 +10,7 @@ from fleet.jobfiles.ending import begin_work
 from fleet.observe.metrics.step_count import StepCount
 from fleet.ps.together.resharding import Wishes
 from fleet.ps.worker.asking.given_rows import write_rows
-from fleet.ps.worker.life.inputs import Inputs
+from fleet.ps.worker.life.inputs import StepInputs
 from fleet.ps.worker.life.passing import Passing
 from fleet.ps.worker.life.redo import Redo
 from fleet.ps.worker.life.stored_progress import StoredProgress
@@ -18,7 +18,7 @@ from fleet.ps.worker.modes import make_push_policy
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.modes.sync import Sync
 from fleet.ps.worker.parts.contract import Done, StepPart
-from fleet.ps.worker.sending.kept import ChangedTensors, KeptTensors, take_kept
+from fleet.ps.worker.sending.kept_tensors import ChangedTensors, KeptTensors, take_kept
 from fleet.strategy.mode import Mode
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from fleet.ps.worker.asking.given_rows import GivenRows
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.sending.flat import FlatParameters
     from fleet.strategy.parameter_server import ASyncConfigs
 
 
 @dataclass(frozen=True)
 class Joined:
-    """All that a `Worker` is made of but what the model and the strategy hang on its steps."""
+    """All that a `Worker` is made of, but for the parts that model and strategy hang on its steps."""
 
     client: Client
     policy: PushPolicy
@@ -42,12 +42,12 @@ class Joined:
     device: torch.device
     kept: KeptTensors
     done: Done
-    progress: Progress | None
+    progress: ScriptProgress | None
     passing: Passing | None
     parts: Sequence[StepPart]
 
     def close(self) -> None:
-        """Let the connections go: there will be no worker."""
+        """Close the connections: there will be no worker."""
         self.client.close()
         self.policy.close()
         for part in self.parts:
@@ -60,14 +60,14 @@ def join(
     device: torch.device,
     configs: ASyncConfigs,
     kept: KeptTensors | None = None,
-    progress: Progress | None = None,
+    progress: ScriptProgress | None = None,
     first_rows: Mapping[int, GivenRows] | None = None,
     begin_reshard: Callable[[int], None] = lambda _: None,
     num_optimizers: int = 1,
 ) -> Joined:
     """Declare the job to the servers, then take the tensors that they hold and agree on their first values.
 
-    Those are worker 0's, and so are the first rows of tables, unless the servers have some already. `begin_reshard` is
+    First values, and first rows of tables, are worker 0's, unless the servers have some already. `begin_reshard` is
     called where `fleetrun reshard` wants another number of servers.
     """
     job, kept = client.job, kept or KeptTensors()
@@ -79,7 +79,7 @@ def join(
         if is_first:
             _give_first(client, flat, kept, first_rows or {})
         policy = make_push_policy(_setup(client, flat, device, version, configs))
-        policy.refresh(is_exact=not client.resumed_updates)  # as a former life had them
+        policy.refresh(is_exact=not client.resumed_updates)  # after a former life, in the format that it had them in
         done = Done(version if job.mode == Mode.SYNC else 0, client.resumed_updates, count=StepCount(num_optimizers))
         wishes = Wishes(client, begin_reshard)
         passing = None
@@ -98,7 +98,7 @@ def join(
     return Joined(client, policy, flat, device, kept, done, progress, passing, parts)
 
 
-def _keep_changed(kept: KeptTensors, progress: Progress | None) -> None:
+def _keep_changed(kept: KeptTensors, progress: ScriptProgress | None) -> None:
     """Have what the script changes of the rest of its model go with every push, and take up what a former life had."""
     if progress is None or not kept:
         return
@@ -143,7 +143,7 @@ def _setup(
 
 
 def _go_on(
-    client: Client, policy: PushPolicy, flat: FlatParameters | None, done: Done, progress: Progress | None
+    client: Client, policy: PushPolicy, flat: FlatParameters | None, done: Done, progress: ScriptProgress | None
 ) -> list[StepPart]:
     """Begin where a former life of this worker was, if it had one and the servers have steps of it."""
     if progress is None:
@@ -153,9 +153,9 @@ def _go_on(
     done.num_updates -= progress.num_redone
     done.count.go_to(progress.num_steps)
     parts: list[StepPart] = [StoredProgress(progress, done.count)]
-    inputs = Inputs.of(client.worker) if client.job.mode == Mode.SYNC else None
+    inputs = StepInputs.of(client.worker) if client.job.mode == Mode.SYNC else None
     if inputs is not None:
         redo = Redo(inputs, flat, policy, done.num_updates + 1, client.resumed_updates)
-        progress.begin_again = redo.begin_again
+        progress.at_redo(redo.begin_again)
         parts.append(redo)
     return parts

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensors
     from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.roles import Identity
 
-# How much is said at one meeting; more takes several.
+# How much is said at one meeting; more needs several.
 PIECE_BYTES = 1 << 20
-# As torch waits in a group of its own.
+# As long as torch waits in a process group.
 TIMEOUT_S = 1800.0
 
 _FUNCTIONS: dict[dist.ReduceOp.RedOpType, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -51,7 +51,7 @@ class EarlyWorker:
         self.transports = connect()
 
     def caller(self, server: int) -> ps_pb2.Caller:  # noqa: ARG002 - it knows nothing of any of them
-        """Who calls: somebody without a life on the servers."""
+        """Who calls: a worker that has not joined the servers."""
         return ps_pb2.Caller(worker=self.worker)
 
     def ask_first(
@@ -67,7 +67,7 @@ class EarlyWorker:
                 self.transports = self._connect()
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         for transport in self.transports:
             transport.close()
 
@@ -75,13 +75,13 @@ class EarlyWorker:
 class MeetingWorld(World):
     """The workers of a durable job.
 
-    `client` gives the worker's, once it has joined the servers; before that, `connect` makes what reaches them.
+    `client` gives the worker's client, once it has joined the servers; before that, `connect` makes what reaches them.
     """
 
     def __init__(
         self,
         who: Identity,
-        progress: Progress,
+        progress: ScriptProgress,
         client: Callable[[], Client | None],
         connect: Callable[[], Sequence[Transport]],
     ) -> None:
@@ -104,7 +104,7 @@ class MeetingWorld(World):
         return [b"".join(parts) for parts in told]
 
     def gather_at(self, topic: str, own: bytes) -> list[bytes]:
-        """What every worker gave under a name, which says what it is about in every life of a worker."""
+        """What every worker gave under a name, which stands for the same call in every life of a worker."""
         return self._gathering().gather_at(topic, own, self._progress)
 
     def knows(self, ahead: int) -> bool:
@@ -144,5 +144,5 @@ class MeetingWorld(World):
 
 
 def _pieces(data: bytes) -> list[bytes]:
-    """At least one, the last of which may be short."""
+    """The pieces of some data: at least one, the last of which may be short."""
     return [data[begin : begin + PIECE_BYTES] for begin in range(0, max(1, len(data)), PIECE_BYTES)]

@@ -17,9 +17,9 @@ from fleet.nn.sparse import SparseModule
 from fleet.ps.together.resharding import Background, check_reshard, give_up_former
 from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.ps.worker.worker import has_left
-from fleet.runtime.modules import step_parts, unstopped
-from fleet.runtime.modules.join import start_worker
+from fleet.runtime.modules import model_calls, unstopped
 from fleet.runtime.modules.one_writer import OneWriter
+from fleet.runtime.modules.start_worker import start_worker
 from fleet.runtime.saved import saving
 from fleet.strategy.mode import Mode
 
@@ -68,11 +68,11 @@ class ModuleJob:
         if self._model is not model:
             self._optimizers = [one for one in self._optimizers if not self._has_left]  # those of a job that is over
         self._model = model
-        step_parts.watch(model)
+        model_calls.watch(model)
         if self._worker is None and any(is_lazy(parameter) for parameter in model.parameters()):
             for module in model.modules():
                 if isinstance(module, SparseModule):
-                    module.run_dry()  # a batch must go through before `init_worker`, which wants shapes
+                    module.run_dry()  # a batch must go through before `init_worker`, which needs shapes
 
     def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
         """The optimizer to train with, in the place of the user's: its step runs on the servers."""
@@ -162,7 +162,7 @@ class ModuleJob:
             self.let_go()
 
     def leave(self) -> None:
-        """The script ends: see `unstopped`."""
+        """Leave the servers as the script ends: see `unstopped`."""
         if self._worker is not None:
             unstopped.leave(self._worker)
 
@@ -187,7 +187,7 @@ class ModuleJob:
                 module.bind(None)
 
     def reshard(self, num_servers: int, *, wait: bool) -> None:
-        """Change the number of servers; worker 0 does, while all train on. `wait`: until it is done, on worker 0."""
+        """Have worker 0 change the number of servers while all train on. `wait`: worker 0 returns when it is done."""
         worker = self.worker("fleet.reshard()")
         layouts = check_reshard(worker.client, num_servers)
         progress = worker.progress

@@ -28,7 +28,7 @@ class OneWriter:
         self._counts: Counter[str] = Counter()
 
     def save(self, worker: Worker, call: str, folder: str | os.PathLike[str], write: Callable[[], Path]) -> Path:
-        """Where `write` has written on worker 0; on the others, when it has. CheckpointError on all if it failed.
+        """Have worker 0 `write`, and wait for it on the others; returns where. CheckpointError on all if it failed.
 
         `call` is named to a worker that waits in vain.
         """

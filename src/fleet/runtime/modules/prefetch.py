@@ -46,7 +46,7 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
             )
         worker.prefetch([request for name, inputs in wanted.items() for request in modules[name].requests(inputs)])
 
-    batches, ahead = iter(loader), ReadAhead(worker)
+    batches, ahead = iter(loader), BatchesAhead(worker)
     data = worker.data
     left = data.begin(loader)
     is_inside = False
@@ -79,10 +79,11 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
         ahead.end()
 
 
-class ReadAhead:
-    """Tells a worker of a durable job, of batches that are read ahead, where its data was before each.
+class BatchesAhead:
+    """Batches that are read one ahead of the batch that is trained on.
 
-    Data ends one batch before the loop does. What a worker does at the end of its batches waits for the last step.
+    A worker of a durable job is told where its data was before each. Data ends one batch before the loop does, so what
+    a worker does at the end of its batches waits for the last step.
     """
 
     def __init__(self, worker: Worker) -> None:
@@ -93,23 +94,17 @@ class ReadAhead:
         """The next batch; StopIteration if there is none."""
         if self._passing is None:
             return self._read(batches)
-        self._passing.is_ahead = True
-        try:
+        with self._passing.reading_ahead():
             return self._read(batches)
-        finally:
-            self._passing.is_ahead = False
 
     def _read(self, batches: Iterator[Batch]) -> Batch:
         progress = self._progress
         if progress is None:
             return next(batches)
-        progress.is_ahead = True
-        try:
+        with progress.reading_ahead():
             before = progress.data()
             batch = next(batches)
             after = progress.data()
-        finally:
-            progress.is_ahead = False
         self._before.append((before, {int(name) for name in after if after[name] != before.get(name)}))
         return batch
 
@@ -120,19 +115,19 @@ class ReadAhead:
                 yield self.read(batches)
 
     def hand_out(self) -> None:
-        """The oldest batch that was read is handed out."""
+        """Hand out the oldest batch that was read."""
         if self._progress is not None:
             self._progress.hand_out(*self._before.popleft())
 
     def end(self) -> None:
-        """No more are."""
+        """End a loop, however it was left: no more batches are handed out."""
         if self._progress is not None:
             self._progress.hand_out(None)
         if self._passing is not None:
             self._passing.forget()
 
     def end_loop(self) -> None:
-        """The last batch was trained on."""
+        """End a loop whose last batch was trained on."""
         if self._progress is not None:
             self._progress.hand_out(None)
         if self._passing is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load_rows(worker: Worker, table: str | nn.Module, keys: Any, values: Any, who: Identity, util: Util) -> int:
-    """Write rows of a table, which are worker 0's; how many."""
+    """Write worker 0's rows into a table; returns how many."""
     index, padding = _find(worker, table)
     spec = worker.client.job.tables[index]
     rows = given_rows(f"fleet.load_rows({spec.name!r})", keys, values, width=spec.width, padding=padding)

@@ -20,7 +20,7 @@ class ServedArrival:
     """The calls of one worker. Every worker makes the same ones, in the same order."""
 
     def __init__(self, client: Callable[[], Client | None]) -> None:
-        """`client` gives the worker's, while it is with the servers; before and after, nobody is asked."""
+        """`client` gives the worker's client while it is with the servers; before and after, nobody is waited for."""
         self._client = client
         self._number = 0
 

@@ -16,7 +16,7 @@ from fleet.jobfiles.layouts import own_layout, own_layouts, server_folder
 from fleet.net import Endpoint
 from fleet.ps.job.native_threads import use_native_threads
 from fleet.ps.wire.transport import LocalTransport, Transport
-from fleet.ps.worker.life.progress import Progress
+from fleet.ps.worker.life.progress import ScriptProgress
 from fleet.roles import Role
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 CLOSING_S = 30.0
-"""How long a server of another thread may take to end."""
+"""How long a server in another thread may take to end."""
 
 
 def server_device() -> str:
@@ -34,9 +34,9 @@ def server_device() -> str:
 
 
 def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None) -> Sequence[Transport]:
-    """One for each server, over which nothing is sent yet; without servers, one in this process.
+    """A transport to each server, over which nothing is sent yet; without servers, one in this process.
 
-    That begins with the checkpoint `model_dir`, if there is one.
+    The one in this process begins with the checkpoint `model_dir`, if that is given.
     """
     use_native_threads()
     if endpoints:
@@ -77,17 +77,17 @@ class Servers:
     def __init__(self, who: Identity) -> None:
         self.who = who
         self.layout = own_layout()
-        """Which servers these are: their number may change, see fleet.jobfiles.layouts."""
+        """The number of these servers' layout, see fleet.jobfiles.layouts."""
         self.refresh()
         self.model_dir: str | None = None
         """The checkpoint that a server of this process begins with."""
         self._closed = threading.Event()
         self._ended: threading.Event | None = None
-        self.progress: Progress | None = None
+        self.progress: ScriptProgress | None = None
         """Where this worker is, for its next life; None if it will have none."""
         folder = env.FLEET_DURABLE.get()
         if folder is not None and who.role is Role.WORKER and who.server_endpoints:
-            self.progress = Progress(Path(folder) / f"worker-{who.index}")
+            self.progress = ScriptProgress(Path(folder) / f"worker-{who.index}")
 
     def begin_with(self, model_dir: str | PathLike[str] | None) -> None:
         """Choose the checkpoint; on a server, or where the server will be in this process."""
@@ -124,12 +124,12 @@ class Servers:
         return transports([str(one) for one in self.who.server_endpoints], self.who.num_workers, self.model_dir)
 
     def connect_anew(self) -> Sequence[Transport]:
-        """The same, to the servers that there are now."""
+        """One transport per server of today."""
         self.refresh()
         return self.connect()
 
     def refresh(self) -> None:
-        """See whether a worker was started with servers that are not those of today."""
+        """Find the servers of today, if others have replaced those that this worker was started with."""
         layouts = own_layouts()
         if layouts is None or self.who.role is not Role.WORKER or not self.who.server_endpoints:
             return

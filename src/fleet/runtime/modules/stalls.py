@@ -1,4 +1,4 @@
-"""The watch of a worker of a job with servers: where it is started and stopped."""
+"""The watch over a worker of a job with servers: where it is started and stopped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def watch(servers: Servers) -> None:
         return
 
     def first() -> GrpcTransport:
-        present = copy.copy(servers)  # what the main thread knows of its servers is its own affair
+        present = copy.copy(servers)  # a copy: the main thread refreshes its own
         present.refresh()
         return _reach(str(present.who.server_endpoints[0]))
 
@@ -51,7 +51,7 @@ def watch(servers: Servers) -> None:
 
 
 def joined(worker: Worker) -> None:
-    """A worker has joined its servers: the watch knows its steps from now on."""
+    """Tell the watch of the steps of a worker that has joined its servers."""
     if (running := ServedWatch.running()) is not None:
         running.num_steps = lambda: worker.num_steps
 

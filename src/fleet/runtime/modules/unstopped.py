@@ -29,7 +29,7 @@ def joined(worker: Worker) -> None:
 
 
 def stopped(worker: Worker) -> None:
-    """Note that it has left them in order."""
+    """Note that a worker has left its servers in order."""
     if _has_servers(worker):
         note_stopped()
 
@@ -48,7 +48,7 @@ def leave(worker: Worker) -> None:
             worker.client.leave(is_unfinished=True)
         else:
             worker.stop()
-    except Exception as error:  # the process ends, whatever becomes of its last word
+    except Exception as error:  # the process ends, whether or not it could say so
         _log.warning("%s could not take leave of its servers: %s", who, error)
     if not note_joined():  # fleetrun says it, once for all workers
         _log.warning("%s", unstopped_text(who))

@@ -22,8 +22,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from fleet.runtime.planning.look import machine_here
-from fleet.runtime.planning.looker import Looker
+from fleet.runtime.planning.first_step import FirstStep
+from fleet.runtime.planning.model_facts import machine_here
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from fleet.runtime.modules.module_job import ModuleJob
 
 
-class Watched:
+class PlannedScript:
     """A script that runs for the sake of its plan; `told` is the file that gets the facts."""
 
     def __init__(self, told: str) -> None:
         self._told = Path(told)
-        self._looker: Looker | None = None
+        self._looker: FirstStep | None = None
         self._num_models = 0
         self._optimizers: list[Optimizer] = []
 
     def see_model(self, model: nn.Module) -> None:
-        """The model that will be trained; of several the last, which the plan says."""
+        """Look at the model that will be trained; of several the plan is that of the last, and says so."""
         if self._looker is not None:
             self._looker.stop()
-        self._looker = Looker(model)
+        self._looker = FirstStep(model)
         self._num_models += 1
 
     def see_optimizer(self, optimizer: Optimizer, strategy: DistributedStrategy, job: ModuleJob | None) -> None:

@@ -11,7 +11,7 @@ from fleet.ps.together.worker_meetings import WorkerMeetings
 
 if TYPE_CHECKING:
     from fleet.collective.world.util import Util
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.worker import Worker
     from fleet.roles import Identity
 
@@ -25,7 +25,7 @@ def once_for_all(
     follow: Callable[[], None],
     check: Callable[[], None] = lambda: None,
 ) -> int:
-    """What `act` has given on worker 0; `follow` is called on the others, and nobody goes on before all have.
+    """Call `act` on worker 0 and `follow` on the others; returns what `act` gave, when all have done so.
 
     `name` is that of the function of `fleet`. `check` raises, before anybody waits, if it cannot be done now. In a
     durable job it is done once in all lives of the workers.
@@ -41,19 +41,19 @@ def once_for_all(
         rows = int(util.all_reduce(act() if who.index == 0 else 0))
         if who.index != 0:
             follow()
-        util.barrier()  # a step of one would be another version for those who have not looked yet
+        util.barrier()  # a step before that would change the version that others have yet to read
         return rows
 
 
 def _in_all_lives(
     worker: Worker,
     name: str,
-    progress: Progress,
+    progress: ScriptProgress,
     act: Callable[[], int],
     follow: Callable[[], None],
     check: Callable[[], None],
 ) -> int:
-    """A worker that is started again never takes the servers back to what they were then."""
+    """Do it once in all lives: a worker that is started again does not take the servers back."""
     turn = progress.turns.take(name)
     if progress.is_past(name, turn):
         return int(progress.answers.get(f"{name}/{turn}") or 0)
@@ -69,6 +69,6 @@ def _in_all_lives(
     rows = int(workers.gather_at("rows", str(rows).encode())[0])
     if not has_acted:
         follow()
-    workers.gather_at("over", b"")  # a step of one would be another version for those who have not looked yet
+    workers.gather_at("over", b"")  # a step before that would change the version that others have yet to read
     progress.answers.put(f"{name}/{turn}", rows)
     return rows

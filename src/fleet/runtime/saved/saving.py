@@ -46,7 +46,7 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
             written.version,
             worker.client.num_servers,
             written.read(checkpoint.pieces_from_text),
-            job=json.loads(worker.client.place.job.to_json()),
+            job=json.loads(worker.client.server_set.job.to_json()),
             others=() if beside is None else tuple(beside(writing)),
             steps=written.steps,
             versions=written.versions,
@@ -179,7 +179,7 @@ def _dense_values(worker: Worker, written: Written) -> dict[str, Any]:
     if written.cut is None:
         worker.policy.refresh()
     else:
-        answers = worker.client.place.answers(
+        answers = worker.client.server_set.answers(
             [(_Version(written.version), one) for one in written.cut.dense], (), dense=True
         )
         worker.policy.take_over([tensors for _, tensors in answers], written.version)
@@ -194,7 +194,7 @@ class _Version(NamedTuple):
 
 
 def _array(tensor: torch.Tensor) -> Any:
-    """What numpy cannot hold, such as bfloat16, as float32."""
+    """A tensor as an array; what numpy cannot hold, such as bfloat16, as float32."""
     host = tensor.detach().cpu()
     is_known = host.dtype in (torch.float16, torch.float32, torch.float64) or not host.is_floating_point()
     return (host if is_known else host.float()).numpy()

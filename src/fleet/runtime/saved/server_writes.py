@@ -1,4 +1,4 @@
-"""What all servers write into one folder: begun, waited for, and told with the moment of the training that it is of."""
+"""What all servers write into one folder: begun, waited for, and described with the moment that it is of."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fleet.ps.worker.calling.client import Client
 
 # Writing a hundred gigabytes takes a while.
 SAVE_TIMEOUT_S = 3600.0
-# How long a server is asked to wait for its end before it says how far it is.
+# How long a server may wait for the end of its writing before it answers how far it is.
 _ASK_S = 1.0
 
 WAS_STARTED_AGAIN = "was started again while it wrote"
-"""What the error says if a process of a durable job was: the job goes on without that checkpoint."""
+"""In the error if a process of a durable job was: the job goes on without that checkpoint."""
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Written:
 
     @property
     def version(self) -> int:
-        """That of all servers."""
+        """The highest version of a server."""
         return max(self.versions)
 
     def read(self, read: Callable[[str, str], Iterable[T]]) -> tuple[T, ...]:

@@ -28,14 +28,14 @@ class Stateful(Protocol):
 
 
 @runtime_checkable
-class OfAllWorkers(Protocol):
+class FromAllPositions(Protocol):
     """Data that goes on from the positions of all workers of a run, and so with another number of them."""
 
     def load_state_dicts(self, state_dicts: Sequence[Any], /) -> Any:
         """Go on from what `state_dict` gave on every worker of the run that was saved."""
 
 
-class Workers(Protocol):
+class RunWorkers(Protocol):
     """The workers of a run as one of them sees the others: a world of `fleet.collective`, or meetings on a server."""
 
     rank: int
@@ -45,7 +45,7 @@ class Workers(Protocol):
         """What every worker gave, by index; all of them call it."""
 
 
-def together(workers: Workers, what: Callable[[], T]) -> T:
+def together(workers: RunWorkers, what: Callable[[], T]) -> T:
     """Do something on every worker; if it fails on one, it fails on all, with that one's reason."""
     failure: Exception | None = None
     try:
@@ -85,7 +85,7 @@ class RunObjects:
     def of(
         cls, scheduler: Stateful | Sequence[Stateful] | None, data: Stateful | None, extras: Mapping[str, Stateful]
     ) -> RunObjects:
-        """From what the user gave; UsageTypeError for one that has no state to give."""
+        """The objects that the user gave; UsageTypeError for one that has no state to give."""
         several = () if scheduler is None else scheduler if isinstance(scheduler, list | tuple) else (scheduler,)
         made = cls(tuple(several), data, dict(extras))
         for name, one in made._named():
@@ -145,8 +145,8 @@ class RunObjects:
         if unused and is_first:
             log.warning("%s has more than was asked for: %s was not loaded", where, ", ".join(unused))
 
-    def load(self, workers: Workers, source: CheckpointSource, own: Mapping[str, Any]) -> None:
-        """Give them their state, on every worker. If one refuses, those before it go back to what they were."""
+    def load(self, workers: RunWorkers, source: CheckpointSource, own: Mapping[str, Any]) -> None:
+        """Give all objects their state, on every worker. If one refuses it, those before it get their own back."""
         before: list[tuple[Stateful, Any]] = []
 
         def load() -> None:
@@ -164,14 +164,14 @@ class RunObjects:
             together(workers, load)
         except Exception:
             for one, state in reversed(before):
-                with suppress(Exception):  # the error that led here is the one to tell, and the others go back too
+                with suppress(Exception):  # the first error is the one to raise, and the other objects must go back too
                     one.load_state_dict(state)
             raise
 
     def _loads(
         self, source: CheckpointSource, own: Mapping[str, Any]
     ) -> Iterator[tuple[str, Stateful, Callable[[], Any]]]:
-        """Their names, themselves, and how each is given what was saved of it."""
+        """The name of each object, the object, and the call that gives it what was saved."""
         shared = source.manifest.shared
 
         def state_of(tree: Any) -> Any:
@@ -179,7 +179,7 @@ class RunObjects:
 
         for one, tree in zip(self.schedulers, shared["schedulers"], strict=False):
             yield f"the scheduler {type(one).__name__}", one, partial(one.load_state_dict, state_of(tree))
-        if isinstance(self.data, OfAllWorkers):
+        if isinstance(self.data, FromAllPositions):
             states = [state_of(worker["data"]) for worker in source.manifest.workers]
             yield "data", self.data, partial(self.data.load_state_dicts, states)
         elif self.data is not None:

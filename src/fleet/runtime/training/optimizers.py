@@ -23,7 +23,7 @@ from fleet.runtime.training.write_share import WriteShare, local_of
 
 log = logging.getLogger(__name__)
 
-# How torch computes the same thing here: a matter of this machine, not of the training.
+# Settings of how torch computes the same thing, which belong to the machine, not to the training.
 _HERE = {"foreach", "fused", "capturable", "differentiable"}
 
 
@@ -34,10 +34,10 @@ class Optimization:
     names: Mapping[int, str]
     """The names of the model's parameters, by their ids."""
     users: Optimizer
-    """Has the settings."""
+    """The optimizer that has the settings."""
     holder: Optimizer
-    """Has the state: all of it, or that of this worker's parameters (sharding stage 1), or what this worker alone has
-    come to (modes in which workers step alone)."""
+    """The optimizer that has the state: all of it, or that of this worker's parameters (sharding stage 1), or what this
+    worker alone has come to (modes in which workers step alone)."""
     worker: int
     owner: int | None = None
     """Who writes the state that is here; None: all workers have the same and divide it."""
@@ -95,7 +95,7 @@ class Optimization:
             if found := self.holder.state.get(parameter):
                 add = _adder(share, self.owner)
                 state[name] = encode(dict(found), f"{prefix}/{name}", add, f"the state of {name!r}")
-        is_first = self.worker == 0  # of what is the same on all, worker 0 tells
+        is_first = self.worker == 0  # worker 0 tells what is the same on all
         is_told = not self.steps_alone and (is_first or self.owner is not None)
         shared: dict[str, Any] = {self._state_key: state if is_told else {}}
         if is_first:
@@ -106,14 +106,14 @@ class Optimization:
     def _state_key(self) -> str:
         return f"{self.tag}_state"
 
-    def plan(self, source: CheckpointSource) -> Planned:
+    def plan(self, source: CheckpointSource) -> PlannedOptimizer:
         """What there is to load; CheckpointError if it does not fit. Nothing is changed yet."""
         saved = source.manifest.shared[self.tag]
         if saved["class"] != self.kind:
             raise CheckpointError(
                 f"{source.where} was saved with {saved['class']}, and this optimizer is {self.kind}; use the same class"
             )
-        return Planned(self, self._plan_settings(source, saved["groups"]), *self._plan_state(source))
+        return PlannedOptimizer(self, self._plan_settings(source, saved["groups"]), *self._plan_state(source))
 
     def _plan_settings(self, source: CheckpointSource, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
         group_of = {name: number for number, group in enumerate(groups) for name in group["params"]}
@@ -170,7 +170,7 @@ class Optimization:
         return state, wants
 
 
-class Planned:
+class PlannedOptimizer:
     """Settings and state that fit; `wants` are to be filled before `apply`."""
 
     def __init__(
@@ -214,7 +214,7 @@ class _Making:
         self.wants: list[Want] = []
         self._source = source
         self._parameter = parameter
-        saved = source.manifest.forms.get(f"model/{name}")  # beside servers, which have 32 bits, it is not there
+        saved = source.manifest.forms.get(f"model/{name}")  # absent beside servers, which have float32
         self._saved_dtype = "float32" if saved is None else saved.dtype
         self._is_on_device = bool(group.get("fused") or group.get("capturable"))
         self._present = present

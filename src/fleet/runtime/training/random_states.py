@@ -13,7 +13,7 @@ import torch
 
 
 def collect(device: torch.device) -> dict[str, Any]:
-    """Where the streams are now, as values and tensors."""
+    """The states of all streams, as values and tensors."""
     version, words, gauss = random.getstate()
     found: dict[str, Any] = {
         "torch": torch.get_rng_state(),
@@ -50,7 +50,7 @@ def derive(torch_state: torch.Tensor, worker: int, device: torch.device) -> None
         torch.cuda.manual_seed(seed)
 
 
-class Changes:
+class StreamChanges:
     """The streams that were drawn from since this was made, as JSON that is small enough to go with every push.
 
     The next life of a worker comes to the place where this was made with streams of its own; those that its former life
@@ -75,7 +75,7 @@ class Changes:
         return {name: state for name, state in self._streams().items() if state != self._first.get(name)}
 
     def restore(self, changed: Mapping[str, Any]) -> None:
-        """Take those streams to where they were."""
+        """Set these streams to where they were."""
         if "torch" in changed:
             torch.set_rng_state(_tensor_of(changed["torch"]))
         if "python" in changed:

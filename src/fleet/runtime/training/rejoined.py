@@ -18,12 +18,12 @@ import torch
 from fleet.errors import FleetError, UsageError
 from fleet.runtime.saved.server_writes import WAS_STARTED_AGAIN
 from fleet.runtime.training.objects import Stateful
-from fleet.runtime.training.random_states import Changes
+from fleet.runtime.training.random_states import StreamChanges
 from fleet.runtime.training.trees import decode, encode
 
 if TYPE_CHECKING:
     from fleet.ps.together.worker_meetings import WorkerMeetings
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.runtime.training.served_parts import ServedParts
 
 log = logging.getLogger(__name__)
@@ -38,15 +38,15 @@ class _NoTensorsError(Exception):
 
 
 class Rejoined:
-    """The small state of a run, as `Progress` keeps it."""
+    """The small state of a run, as `ScriptProgress` keeps it."""
 
-    def __init__(self, name: str, parts: ServedParts, workers: WorkerMeetings, progress: Progress) -> None:
+    def __init__(self, name: str, parts: ServedParts, workers: WorkerMeetings, progress: ScriptProgress) -> None:
         self._name = name
         self._parts = parts
         self._workers = workers
         self._progress = progress
-        self._random = Changes(parts.worker.device)
-        self._known = [0, 0, 0]  # at the last save or load: the script's count, ours, and epochs that were done
+        self._random = StreamChanges(parts.worker.device)
+        self._known = [0, 0, 0]  # at the last save or load: the script's count, Fleet's count of steps, epochs done
         self._was_told = False  # whether the script asked for the step of the former life
         self._warned: set[str] = set()
         self._stored: Mapping[str, Any] | None = progress.add_part(name, self._state, self._restore)
@@ -54,7 +54,7 @@ class Rejoined:
             self._take_up(self._stored)
 
     def mark(self, step: int) -> None:
-        """The run has come to a step, by the script's count."""
+        """Note that the run has come to a step, by the script's count."""
         self._known = self._now(step)
 
     def check(self, step: int) -> None:
@@ -86,13 +86,14 @@ class Rejoined:
         return self._progress.turns.num_taken(f"{self._name}/{what}")
 
     def asked(self) -> int | None:
-        """The script wants to know its step, and goes on from there: that of the former life, or None without one.
+        """The step of the former life, from which the script goes on; None without a former life.
 
         UsageError if nobody knows it: if what the script has counted is neither steps nor epochs.
         """
         if self._stored is None:
             return None
-        self._progress.is_asked = self._was_told = True
+        self._progress.data_asked()
+        self._was_told = True
         step, count, epochs = self._known
         if step not in (count, epochs):
             raise UsageError(
@@ -127,7 +128,7 @@ class Rejoined:
         }
 
     def _take_up(self, stored: Mapping[str, Any]) -> None:
-        """Give all of them the state that they had."""
+        """Give every object, optimizer and random stream the state that it had."""
         self._known = list(stored["known"])
         for name, one in self._objects():
             if name in stored["objects"]:
@@ -138,7 +139,7 @@ class Rejoined:
         self._random.restore(stored["random"])
 
     def _restore(self, stored: Mapping[str, Any]) -> None:
-        """The script has come to where the former life was; what it has done since it began may have changed them."""
+        """Give everything its state again where the former life was: until then the script may have changed it."""
         self._take_up(stored)
         self._end_save()
         self._stored = None
@@ -154,13 +155,13 @@ class Rejoined:
             said[f"save/{number}/outcome"] = what
         try:
             for topic, text in said.items():
-                self._workers.tell(topic, text)  # nothing comes of it where a former life has told
+                self._workers.tell(topic, text)  # no effect where a former life has told
         except FleetError as error:  # those who wait will notice it by themselves
             log.warning("the save that was under way could not be ended: %s", error)
 
 
 def _small(one: Stateful, name: str) -> Any:
-    """The state of an object as JSON; None if it has tensors, or much to say."""
+    """The state of an object as JSON; None if it has tensors, or is too long."""
     try:
         state = encode(one.state_dict(), name, _refuse, name)
     except (_NoTensorsError, FleetError):

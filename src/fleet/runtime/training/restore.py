@@ -10,8 +10,8 @@ import torch
 from fleet.checkpoint import Form
 from fleet.errors import CheckpointError
 from fleet.runtime.training import random_states
-from fleet.runtime.training.objects import Workers, damage, together
-from fleet.runtime.training.optimizers import Optimization, Planned
+from fleet.runtime.training.objects import RunWorkers, damage, together
+from fleet.runtime.training.optimizers import Optimization, PlannedOptimizer
 from fleet.runtime.training.reading import CheckpointSource, LazyTensors, Want
 from fleet.runtime.training.run_parts import RunParts, model_tensors
 from fleet.runtime.training.trees import decode
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Restore:
-    """One checkpoint on its way into one run."""
+    """Loads one checkpoint into one run."""
 
     def __init__(self, parts: RunParts, source: CheckpointSource) -> None:
         self._parts = parts
@@ -31,8 +31,8 @@ class Restore:
         self._is_new = parts.worker >= len(workers)
         self._own = workers[0 if self._is_new else parts.worker]
 
-    def run(self, world: Workers) -> None:
-        """Every worker calls it."""
+    def run(self, world: RunWorkers) -> None:
+        """Load it; every worker calls this."""
         source, parts = self._source, self._parts
         model, optimizer = together(world, self._plan)
         together(world, lambda: source.check_files(parts.worker, parts.num_workers))
@@ -49,7 +49,7 @@ class Restore:
 
         together(world, change)  # nobody trains before all have loaded
 
-    def _plan(self) -> tuple[list[Want], Planned]:
+    def _plan(self) -> tuple[list[Want], PlannedOptimizer]:
         with damage(self._source.where):
             wants = self._plan_model()
             optimization = Optimization.of_collective(self._parts.model, self._parts.optimizer, self._parts.worker)

@@ -41,7 +41,7 @@ class RunParts:
         return self.model.step_state.device
 
     def capture(self, step: int) -> Captured:
-        """Everything, copied; modes in which workers differ between steps are settled first."""
+        """Copy everything; modes in which workers differ between steps are settled first."""
         state = self.model.step_state
         if state.merge.count:
             raise UsageError(
@@ -102,9 +102,9 @@ class ModelTensors:
 
     tensors: dict[str, torch.Tensor]
     aliases: dict[str, str]
-    """Further names of a tensor that stands under another."""
+    """Further names of tied tensors, each with the name that its tensor stands under."""
     others: dict[str, Any]
-    """What modules add to their state that is no tensor."""
+    """What modules add to their state beside tensors."""
 
 
 def model_tensors(module: nn.Module) -> ModelTensors:

@@ -17,12 +17,12 @@ from fleet.collective.agree import world
 from fleet.collective.model import DistributedModel
 from fleet.errors import UsageError
 from fleet.observe.metrics.steps import steps
-from fleet.runtime.training.objects import RunObjects, Workers
+from fleet.runtime.training.objects import RunObjects, RunWorkers
 from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.restore import Restore
 from fleet.runtime.training.run_parts import RunParts
 from fleet.runtime.training.save_store import SaveStore
-from fleet.runtime.training.writer import Captured, Destination, Keep, Writer
+from fleet.runtime.training.writer import Captured, CheckpointWriter, Destination, Keep
 
 
 class Saving(Protocol):
@@ -37,7 +37,7 @@ class Run(ABC):
 
     CONTENTS: type[Contents]
     """What the last file of its checkpoints says."""
-    workers: Workers
+    workers: RunWorkers
     _num_saves = 0
 
     @abstractmethod
@@ -45,7 +45,7 @@ class Run(ABC):
         """Note where checkpoints go; UsageError on every worker if one has been given something else."""
 
     def refuse_left(self, call: str) -> None:  # noqa: B027 - most go on to the end of the script
-        """NotReadyError, which names the user's call, if this worker has left the run."""
+        """Raise NotReadyError, which names the user's call, if this worker has left the run."""
 
     @abstractmethod
     def capture(self, step: int) -> Captured:
@@ -71,13 +71,13 @@ class Run(ABC):
 
     @abstractmethod
     def set_steps(self, step: int) -> None:
-        """What was loaded is the state after so many steps: `fleet.steps_done()` counts on from there."""
+        """Have `fleet.steps_done()` count on from the step that was loaded."""
 
     def mark(self, step: int) -> None:  # noqa: B027 - most have one life only
         """Note the step that was loaded or saved."""
 
     def asked(self) -> int | None:
-        """The script wants to know its step: where its former life was, or None if it had none."""
+        """The step at which the script goes on where its former life was; None if it had none."""
         return None
 
     def before_end(self, finish: Callable[[], None]) -> None:  # noqa: B027 - most have nothing that ends earlier
@@ -88,8 +88,8 @@ class Run(ABC):
         """Load a checkpoint; CheckpointError on every worker, and nothing changes, if it does not fit."""
 
 
-def check_settings(workers: Workers, settings: Sequence[object]) -> str:
-    """UsageError on every worker if one has other settings; a name for what all have agreed on."""
+def check_settings(workers: RunWorkers, settings: Sequence[object]) -> str:
+    """Raise UsageError on every worker if one has other settings; returns a name for what all have agreed on."""
     told = [json.loads(text) for text in workers.gather_bytes(json.dumps([settings, secrets.token_hex(8)]).encode())]
     for worker, (others, _) in enumerate(told):
         for mine, theirs in itertools.zip_longest(told[0][0], others, fillvalue="nothing"):
@@ -134,9 +134,9 @@ class CollectiveRun(Run):
         captured: Captured | str,
         *,
         background: bool,  # noqa: ARG002 - this worker writes all of it
-    ) -> Writer:
+    ) -> CheckpointWriter:
         assert self._to is not None
-        writer = Writer(self._to, number, step, captured, metric)
+        writer = CheckpointWriter(self._to, number, step, captured, metric)
         writer.start()
         return writer
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 POLL_S = 0.05
 CALL_LIMIT_S = 30.0
-# In characters, of up to four bytes each: torch's store drops who sends it more than 8 MiB at once.
+# In characters, of up to four bytes each: torch's store drops a client that sends more than 8 MiB at once.
 MAX_NOTE = 1 << 20
 
 
@@ -57,7 +57,7 @@ class SaveStore:
 
     @contextmanager
     def watching_host(self) -> Iterator[None]:
-        """Inside, a host that has gone is noticed by a connection that nobody uses, and is asked nothing.
+        """Inside, an idle connection shows whether the host has gone, so that a host that has is asked nothing.
 
         Asked, torch's client would print a page of C++ frames.
         """

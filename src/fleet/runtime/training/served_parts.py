@@ -21,7 +21,7 @@ from fleet.runtime.training.writer import Captured
 
 @dataclass(frozen=True)
 class ServedParts:
-    """What one worker of a job with servers knows."""
+    """What one worker of a job with servers gives to a checkpoint."""
 
     worker: Worker
     model: nn.Module
@@ -30,7 +30,7 @@ class ServedParts:
 
     @property
     def index(self) -> int:
-        """This worker's."""
+        """The index of this worker."""
         return self.worker.client.worker
 
     def optimizations(self) -> list[Optimization]:

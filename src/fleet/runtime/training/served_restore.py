@@ -11,14 +11,14 @@ from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.runtime.saved import saving
 from fleet.runtime.training import random_states
 from fleet.runtime.training.objects import damage, together
-from fleet.runtime.training.optimizers import Planned
+from fleet.runtime.training.optimizers import PlannedOptimizer
 from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.served_parts import ServedParts
 from fleet.runtime.training.trees import decode
 
 
 class ServedRestore:
-    """One checkpoint on its way into the servers and workers of one run."""
+    """Loads one checkpoint into the servers and workers of one run."""
 
     def __init__(self, parts: ServedParts, source: CheckpointSource) -> None:
         self._parts = parts
@@ -28,7 +28,7 @@ class ServedRestore:
         self._own = workers[0 if self._is_new else parts.index]
 
     def run(self, workers: WorkerMeetings) -> None:
-        """Every worker calls it."""
+        """Load it; every worker calls this."""
         parts, source = self._parts, self._source
         planned = together(workers, self._plan)
         together(workers, lambda: source.check_files(parts.index, workers.size))
@@ -61,7 +61,7 @@ class ServedRestore:
         with workers.giving_signs(workers.next_topic):
             saving.load(worker, self._source.folder)
 
-    def _plan(self) -> list[Planned]:
+    def _plan(self) -> list[PlannedOptimizer]:
         parts, source = self._parts, self._source
         with damage(source.where):
             saved = source.manifest.shared["optimizers"]
@@ -106,7 +106,7 @@ class ServedRestore:
         parts, source = self._parts, self._source
         for one in parts.optimizers:
             one.zero_grad()
-        if parts.worker.client.job.mode != "sync":  # where the servers count them
+        if parts.worker.client.job.mode != "sync":  # in sync mode the servers count steps
             parts.worker.go_on_at(int(self._own["num_steps"]))
         if self._is_new:
             random = decode(source.manifest.workers[0]["random"], source.tensor, source.where)

@@ -75,12 +75,12 @@ class ServedRun(Run):
         self._to: tuple[StepFolders, Keep] | None = None
 
     def agree(self, steps: StepFolders, keep: Keep, timeout_s: float) -> None:  # noqa: ARG002 - the meetings have it
-        self._parts.optimizations()  # says what does not belong together
+        self._parts.optimizations()  # raises where optimizers and model do not belong together
         self.workers.purpose = "fleet.Checkpoint(...)"
         kinds = [type(one.inner).__name__ for one in self._parts.optimizers]
         check_settings(self.workers, [*settings_of(steps, keep, self._parts.objects), *kinds])
         self._to = steps, keep
-        self.workers.purpose = "checkpoint.load()"  # whatever else all do together, from now on
+        self.workers.purpose = "checkpoint.load()"  # from now on, whatever else all do together is a load
 
     def next_save(self, step: int) -> int | None:
         if self._worker.passing is not None and self._worker.passing.others_pass():
@@ -168,7 +168,7 @@ class ServedRun(Run):
         return writer
 
     def _begin(self, number: int, step: int, captured: Captured | str) -> Path:
-        """The folder that all write into, when every worker has come; CheckpointError on all if one has nothing."""
+        """Wait until every worker has come; returns the folder to write. CheckpointError on all if one has nothing."""
         assert self._to is not None
         said: dict[str, Any] = {"step": step}
         writing: Path | None = None

@@ -36,7 +36,7 @@ class Target:
 
 
 class ServedWriter(threading.Thread):
-    """Writes one step, then is over; `finish` tells how it ended."""
+    """Writes one step, then ends; `finish` tells how."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class ServedWriter(threading.Thread):
             accounts.append(Account.from_text(account["account"], f"worker {worker}"))
         manifest = TrainingManifest.of(accounts, self._metric)
         assert written is not None  # otherwise worker 0 has said why not
-        job = target.worker.client.place.job
+        job = target.worker.client.server_set.job
         of_servers = Manifest(
             written.version,
             job.num_servers,
@@ -136,7 +136,7 @@ class ServedWriter(threading.Thread):
         log.info("checkpoint step %d: %.3g MB in %.1f s", self._step, size / 1e6, time.monotonic() - self._started_at)
 
     def _say(self) -> str:
-        """What this worker has written, or why not, as JSON."""
+        """Write this worker's part; returns what was written, or why not, as JSON."""
         captured = self._captured
         if isinstance(captured, str):
             return json.dumps({"error": captured})

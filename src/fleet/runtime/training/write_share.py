@@ -72,7 +72,7 @@ class WriteShare:
         self._own: list[tuple[str, Local, int, int]] = []
 
     def add(self, key: str, tensor: torch.Tensor, owner: int | None = None) -> None:
-        """A tensor of the run. Without an owner it is the same on all workers, unless it is divided already."""
+        """Add a tensor of the run. Without an owner it is the same on all workers, unless it is divided already."""
         local = local_of(tensor, key)
         self.forms[key] = local.form
         if isinstance(tensor, DTensor) and any(isinstance(one, Shard) for one in tensor.placements):

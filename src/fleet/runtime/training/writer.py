@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 # A folder that another machine has made may take a moment to be seen here.
 APPEARS_S = 5.0
 SEEN_S = 10.0
-# How much longer those wait who are told the outcome than the one who tells it.
+# How much longer workers wait for the outcome than worker 0 takes to tell it.
 LATER_S = 30.0
 
 
@@ -68,8 +68,8 @@ class Destination:
     """How long nobody may have written a file before the save is given up."""
 
 
-class Writer(threading.Thread):
-    """Writes one step, then is over; `finish` tells how it ended."""
+class CheckpointWriter(threading.Thread):
+    """Writes one step, then ends; `finish` tells how."""
 
     def __init__(
         self, to: Destination, number: int, step: int, captured: Captured | str, metric: float | None = None
@@ -208,7 +208,7 @@ class Writer(threading.Thread):
         return [Account.from_text(text, f"worker {worker}") for worker, text in texts.items()]
 
     def _tell(self, store: SaveStore, key: str, text: str) -> None:
-        """Let the others know, and stay until they do: with this worker the store may go."""
+        """Tell the others, and stay until they know: the store may go with this worker."""
         self._move("the other workers to see the outcome")
         with contextlib.suppress(CommunicationError):
             store.put(f"{self._number}/{key}", text)
@@ -235,7 +235,7 @@ class Writer(threading.Thread):
             time.sleep(POLL_S)
 
     def _move(self, doing: str | None, store: SaveStore | None = None) -> None:
-        """This thread is alive; what it waits for next, and whether the others should know that a file is written."""
+        """Note that this thread is alive and what it waits for; `store` is given when it has written a file."""
         self._doing = doing or self._doing
         self._moved_at = time.monotonic()
         if store is not None:
@@ -243,5 +243,5 @@ class Writer(threading.Thread):
 
 
 def text_of(error: BaseException) -> str:
-    """What an error says: our own its line, any other its kind too."""
+    """The text of an error: one of our own is a line, of any other the class is named too."""
     return str(error) if isinstance(error, FleetError) else repr(error)

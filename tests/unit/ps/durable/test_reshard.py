@@ -26,7 +26,7 @@ from fleet.ps.wire.taken_pushes import TakenPushes
 from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker.asking.keys import route
 from fleet.ps.worker.calling.client import Client
-from fleet.ps.worker.calling.place import Place, Recut
+from fleet.ps.worker.calling.server_set import Recut, ServerSet
 from support.parity.training import exported, started
 
 pytestmark = pytest.mark.timeout(120)
@@ -292,7 +292,7 @@ def test_dense_buffers_are_cut_anew_and_put_together_again(source: int, target: 
 
 def test_rows_come_back_in_the_order_they_were_asked_for() -> None:
     found = route(torch.arange(40), 2)
-    three = Place([LocalTransport(Service())] * 3, job_of(3), job_of(2), 1, [0] * 3)
+    three = ServerSet([LocalTransport(Service())] * 3, job_of(3), job_of(2), 1, [0] * 3)
     pieces, order = three.keys(found)
     assert order is not None
     rows = [np.repeat(piece.astype(np.float32)[:, None], 2, 1) for piece in pieces]

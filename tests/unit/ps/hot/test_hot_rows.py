@@ -21,7 +21,7 @@ from fleet.planner.memory import cache_bytes
 from fleet.ps.hot.hot_tables import HotTables
 from fleet.ps.hot.slot_sets import WAYS
 from fleet.ps.worker.parts import meters
-from fleet.runtime.planning.look import table_facts
+from fleet.runtime.planning.model_facts import table_facts
 from support.parity.training import Trainer, joined, strategy, trainer
 
 NUM_IDS, STEPS = 400, 30

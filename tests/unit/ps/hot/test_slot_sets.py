@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fleet.ps.hot.slot_sets import FREE, FULL, MOST, TAKEN, WAYS, Plan, SlotSets, kinds_of
+from fleet.ps.hot.slot_sets import FREE, FULL, MOST, TAKEN, WAYS, SlotAssignment, SlotSets, kinds_of
 
 CPU = torch.device("cpu")
 
 
-def kinds(plan: Plan) -> torch.Tensor:
+def kinds(plan: SlotAssignment) -> torch.Tensor:
     return torch.from_numpy(kinds_of(plan.facts[2].numpy()))
 
 

@@ -11,14 +11,14 @@ import pytest
 
 from fleet.errors import CommunicationError, UsageError
 from fleet.observe.metrics.step_count import StepCount
-from fleet.ps.worker.life.answers import Answers
-from fleet.ps.worker.life.progress import Progress
+from fleet.ps.worker.life.answer_file import AnswerFile
+from fleet.ps.worker.life.progress import ScriptProgress
 
 
 class Batches:
     """Three batches an epoch."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: ScriptProgress) -> None:
         self.epoch = self.count = 0
         self.place = progress.add(self)
 
@@ -43,24 +43,24 @@ class Batches:
 @pytest.mark.parametrize("left", [b"1234", b"00000000 [", b'deadbeef ["third", 3]\n'])
 def test_what_was_told_is_there_in_the_next_life_without_a_torn_end(tmp_path: Path, left: bytes) -> None:
     path = tmp_path / "worker-0" / "answers"
-    first = Answers(path)
+    first = AnswerFile(path)
     first.put("one", ["a", "\xff"])
     first.put("two", 2)
     first.close()
     with path.open("ab") as file:
         file.write(left)
-    second = Answers(path)
+    second = AnswerFile(path)
     assert (second.get("one"), second.get("two"), "third" in second) == (["a", "\xff"], 2, False)
     second.put("third", 3)
     second.close()
-    third = Answers(path)
+    third = AnswerFile(path)
     assert third.get("third") == 3
     third.remove()
     assert not path.exists()
 
 
 def test_a_script_goes_on_with_the_batch_of_its_last_push(tmp_path: Path) -> None:
-    former = Progress(tmp_path)
+    former = ScriptProgress(tmp_path)
     position = b""
     for _ in range(2):
         for batch in Batches(former) if former.turns.take("loop") == 1 else ():
@@ -68,7 +68,7 @@ def test_a_script_goes_on_with_the_batch_of_its_last_push(tmp_path: Path) -> Non
             if batch == (0, 2):
                 break
     former.answers.close()
-    present = Progress(tmp_path)
+    present = ScriptProgress(tmp_path)
     present.resume(position)
     data = Batches(present)
     assert (present.num_redone, present.num_steps) == (1, 1)
@@ -80,7 +80,7 @@ def test_a_script_goes_on_with_the_batch_of_its_last_push(tmp_path: Path) -> Non
 def test_epochs_that_are_done_are_passed_over_unless_the_script_asks(tmp_path: Path) -> None:
     stored = {"data": {"0": {"epoch": 2, "count": 1}}, "turns": {"util": 5}, "parts": {}, "redone": 1, "step": 7}
     for asks, expected in ((False, [[], [], [(2, 2), (2, 3)]]), (True, [[(2, 2), (2, 3)]])):
-        progress = Progress(tmp_path)
+        progress = ScriptProgress(tmp_path)
         progress.resume(json.dumps(stored).encode())
         data = Batches(progress)
         if asks:
@@ -92,10 +92,10 @@ def test_epochs_that_are_done_are_passed_over_unless_the_script_asks(tmp_path: P
 
 
 def test_what_is_of_another_run_is_refused(tmp_path: Path) -> None:
-    former = Progress(tmp_path)
+    former = ScriptProgress(tmp_path)
     former.check_run(7)
     former.answers.close()
-    present = Progress(tmp_path)
+    present = ScriptProgress(tmp_path)
     present.check_run(7)
     with pytest.raises(UsageError, match="answers is of another run of the job than the servers' state"):
         present.check_run(8)
@@ -105,7 +105,7 @@ def test_what_is_of_another_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_step_of_two_optimizers_is_made_again_from_its_first_batch(tmp_path: Path) -> None:
-    former = Progress(tmp_path)
+    former = ScriptProgress(tmp_path)
     real, fake = Batches(former), Batches(former)
     fakes = iter(fake)
     for step, _ in enumerate(real):
@@ -115,7 +115,7 @@ def test_a_step_of_two_optimizers_is_made_again_from_its_first_batch(tmp_path: P
         if step == 1:
             break
     former.answers.close()
-    present = Progress(tmp_path)
+    present = ScriptProgress(tmp_path)
     present.resume(position)
     assert (present.num_redone, present.num_steps) == (2, 1)
     real, fake = Batches(present), Batches(present)
@@ -128,8 +128,8 @@ def test_steps_on_data_of_the_scripts_own_are_of_the_moment_of_their_first_looku
     class Count:
         value = 0
 
-    def life(count: Count) -> Progress:
-        progress = Progress(tmp_path)
+    def life(count: Count) -> ScriptProgress:
+        progress = ScriptProgress(tmp_path)
         progress.add_part("count", lambda: count.value, lambda value: setattr(count, "value", value))
         return progress
 
@@ -143,7 +143,7 @@ def test_steps_on_data_of_the_scripts_own_are_of_the_moment_of_their_first_looku
     present.resume(position)
     with pytest.raises(UsageError, match="2 steps lie behind it, and its script begins to train at step 0"):
         present.begin_forward(StepCount())
-    present.is_counted = True
+    present.count_asked()
     present.begin_forward(StepCount())
     assert (present.num_steps, present.num_redone, count.value) == (2, 1, 20)
     present.answers.close()

@@ -7,9 +7,10 @@ import torch
 
 from fleet.ps.job.dense_spec import DenseBlock
 from fleet.ps.worker.sending import dense_ahead
+from fleet.ps.worker.sending.backoff import FIRST_REST, LONGEST_REST, PATIENCE, Backoff
 from fleet.ps.worker.sending.dense_ahead import buckets_of
-from fleet.ps.worker.sending.flat import FlatParameters, Portion
-from fleet.ps.worker.sending.worth import FIRST_REST, LONGEST_REST, PATIENCE, Worth
+from fleet.ps.worker.sending.flat import FlatParameters
+from fleet.ps.worker.sending.flat_layout import Portion
 
 
 def flat_of(sizes: dict[str, int], blocks: list[DenseBlock], groups: dict[str, int] | None = None) -> FlatParameters:
@@ -75,7 +76,7 @@ def test_buckets_begin_with_the_last_layers(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_waste_is_noticed() -> None:
-    worth = Worth()
+    worth = Backoff()
     for _ in range(PATIENCE - 1):
         assert not worth.note(100, 0)
     assert not worth.note(100, 50)  # half of it is enough
@@ -87,7 +88,7 @@ def test_waste_is_noticed() -> None:
 
 
 def test_rests_grow_while_it_is_in_vain() -> None:
-    worth = Worth()
+    worth = Backoff()
     rests = [worth.resting for _ in range(20 * LONGEST_REST) if worth.note(0 if worth.resting else 100, 0)]
     assert rests[:4] == [FIRST_REST, 2 * FIRST_REST, 4 * FIRST_REST, 8 * FIRST_REST]
     assert rests[-1] == LONGEST_REST

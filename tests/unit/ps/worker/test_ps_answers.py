@@ -12,7 +12,7 @@ import pytest
 
 from fleet.errors import UsageError
 from fleet.ps.held.holdings import Holdings
-from fleet.ps.worker.life.answers import Answers
+from fleet.ps.worker.life.answer_file import AnswerFile
 from support.parity.training import joined, served, strategy
 
 
@@ -27,7 +27,7 @@ def no_more_than() -> Iterator[object]:
 
 
 def test_an_answer_that_was_half_written_takes_no_other_with_it(tmp_path: Path, no_more_than: object) -> None:
-    answers = Answers(tmp_path / "answers")
+    answers = AnswerFile(tmp_path / "answers")
     answers.put("first", 1)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     assert callable(no_more_than)
@@ -38,7 +38,7 @@ def test_an_answer_that_was_half_written_takes_no_other_with_it(tmp_path: Path, 
     resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     answers.put("third", 3)
     answers.close()
-    again = Answers(answers.path)
+    again = AnswerFile(answers.path)
     assert [again.get(name) for name in ("first", "second", "third")] == [1, None, 3]
     again.close()
 

@@ -25,7 +25,7 @@ from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.server.service import Service
 from fleet.ps.wire.formats import decoded_rows
 from fleet.ps.wire.transport import LocalTransport
-from fleet.ps.worker.calling.place import Place
+from fleet.ps.worker.calling.server_set import ServerSet
 from fleet.ps.worker.sending.encoding import Encoder
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 from fleet.strategy.wire import FORMATS
@@ -256,7 +256,7 @@ def test_other_servers_read_the_same_numbers(dense: dict[str, Any]) -> None:
     grads = torch.randn(100, generator=generator).numpy()
     gradients = Encoder(one, 0).encode(Gradients(0, [part], [[grads.tobytes()]], {0: 1.0}))
     assert gradients.encoded is not None
-    declared, other = (Place([None] * now.num_servers, now, one) for now in (one, two))  # type: ignore[list-item]
+    declared, other = (ServerSet([None] * now.num_servers, now, one) for now in (one, two))  # type: ignore[list-item]
     assert declared.encoded(gradients) == (gradients.encoded.tensors, gradients.encoded.forms)
     tensors, forms = other.encoded(gradients)
     assert not forms

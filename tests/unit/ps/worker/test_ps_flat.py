@@ -20,7 +20,8 @@ from fleet.errors import CommunicationError, UsageError
 from fleet.ps.job.dense_spec import DenseBlock
 from fleet.ps.job.placement import HashName, place
 from fleet.ps.job.server_parameters import distinct_parameters
-from fleet.ps.worker.sending.flat import ALIGNMENT, FlatParameters
+from fleet.ps.worker.sending.flat import FlatParameters
+from fleet.ps.worker.sending.flat_layout import ALIGNMENT
 
 
 def model() -> nn.Sequential:

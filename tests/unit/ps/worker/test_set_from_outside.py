@@ -43,10 +43,10 @@ def test_it_would_be_noticed() -> None:
     for code in (
         "worker.passing = None",
         "self._worker.count.num = 1",
-        "self.client.place.transports[0] = other",
+        "self.client.server_set.transports[0] = other",
         "one.worker.num_steps += 1",
         "del client.plan",
         "setattr(self._worker, name, 1)",
     ):
         assert [*set_in(ast.parse(code))], code
-    assert not [*set_in(ast.parse("self._worker = worker = made(client.place)\nworker.go_on_at(1)"))]
+    assert not [*set_in(ast.parse("self._worker = worker = made(client.server_set)\nworker.go_on_at(1)"))]

@@ -14,17 +14,17 @@ import fleet
 from fleet.errors import UsageError
 from fleet.ps.hot.hot_tables import HotTables
 from fleet.ps.together.resharding import Wishes
-from fleet.ps.worker.asking.aside import Aside, AtOnce
 from fleet.ps.worker.asking.lookup import Lookup
-from fleet.ps.worker.asking.lookups_ahead import LookupsAhead
+from fleet.ps.worker.asking.lookup_maker import LookupMaker
+from fleet.ps.worker.asking.side_thread import NoSideThread, SideThread
 from fleet.ps.worker.life.redo import Redo
 from fleet.ps.worker.life.stored_progress import StoredProgress
 from fleet.ps.worker.parts.contract import AtClose, StepPart, Update
-from fleet.ps.worker.parts.figures import StepFigures
+from fleet.ps.worker.parts.measured_steps import MeasuredSteps
 from fleet.ps.worker.parts.no_hot_tables import NoHotTables
 from fleet.ps.worker.sending.dense_ahead import DenseAhead
 from fleet.ps.worker.worker import Worker
-from fleet.runtime.modules.join import Rouser
+from fleet.runtime.modules.start_worker import Rouser
 from support.parity.training import Trainer, batch, dense_of, joined, served, strategy
 
 NUM_STEPS = 4
@@ -75,11 +75,11 @@ def durable(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[Trainer]:
 
 
 PARTS: dict[type[StepPart], Callable[[pytest.MonkeyPatch, Path], object]] = {
-    StepFigures: alone,
-    LookupsAhead: alone,
-    AtOnce: alone,
+    MeasuredSteps: alone,
+    LookupMaker: alone,
+    NoSideThread: alone,
     NoHotTables: alone,
-    Aside: hot,
+    SideThread: hot,
     HotTables: hot,
     Wishes: alone,
     DenseAhead: ahead,

@@ -1,4 +1,5 @@
-"""From the ids of a batch to its rows: distinct keys, their servers, the way back to the places of the batch.
+"""From the ids of a batch to its rows: distinct keys, their servers, and the way back to the batch.
 
-Lookups may be made ahead by a thread beside the model. Ask for `lookup.Lookup` and `keys.route`.
+`lookup_maker` makes lookups ahead, in a thread beside the model (`side_thread`). Ask for `lookup.Lookup` and
+`keys.route`.
 """

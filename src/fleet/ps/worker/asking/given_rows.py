@@ -25,12 +25,12 @@ class GivenRows(NamedTuple):
     values: torch.Tensor
 
     def is_like(self, other: GivenRows) -> bool:
-        """Whether another has the same rows in the same order."""
+        """Whether both have the same rows in the same order."""
         return torch.equal(self.keys, other.keys) and torch.equal(self.values, other.values)
 
 
 def given_rows(who: str, keys: Any, values: Any, *, width: int | None = None, padding: int | None = None) -> GivenRows:
-    """Rows as they are written; UsageError, after `who`, where they cannot be.
+    """Check rows and bring them into the form in which they are written; UsageError, which begins with `who`.
 
     Without keys they are those of ids 0, 1, 2 ... The row of `padding` is left out, for it reads as zeros.
     """

@@ -15,7 +15,7 @@ from fleet.ps.worker.asking.keys_cuda import route_there
 from fleet.ps.worker.parts.meters import measured, routed
 
 if TYPE_CHECKING:
-    from fleet.ps.hot.hot_rows import Placement
+    from fleet.ps.hot.hot_rows import SlotPlacement
     from fleet.ps.job.spec import TableSpec
 
 CPU = torch.device("cpu")
@@ -29,7 +29,7 @@ class Request(NamedTuple):
     shows: torch.Tensor | None = None
     clicks: torch.Tensor | None = None
     only_read: bool = False
-    """Whether the rows are wanted to be read, not to be trained."""
+    """Whether the rows are only read, not trained."""
     paddings: tuple[int | None, ...] = ()
     """For each source the id that stands for nothing: it has no row, and no server hears of it. Empty: none has."""
 
@@ -54,11 +54,11 @@ class Lookup:
     version: int = 0
     """The servers' version when the rows were pulled."""
     weight: torch.Tensor | None = None
-    """That of the module it was made for: who zeroes gradients leaves it without one."""
+    """The `weight` of the module it was made for; zeroing gradients leaves it without one."""
     has_padding: bool = False
-    """Whether `rows` end with a row of zeros that no key has: that of padding."""
-    placement: Placement | None = None
-    """Where its rows are, if they are trained where the model is: see `fleet.ps.hot.hot_rows`."""
+    """Whether `rows` end with a row of zeros that belongs to no key: the row of padding."""
+    placement: SlotPlacement | None = None
+    """The slots of its rows, if they are trained where the model is: see `fleet.ps.hot.hot_rows`."""
 
     @property
     def table(self) -> int:
@@ -72,16 +72,16 @@ class Lookup:
 
     @property
     def height(self) -> int:
-        """How many rows `rows` has: one for each distinct key and, at the end, that of padding."""
+        """How many rows `rows` has: one for each distinct key and, at the end, one for padding."""
         return self.num_rows + self.has_padding
 
     @property
     def padding_row(self) -> int | None:
-        """Which of `rows` is that of padding, if one is."""
+        """Which of `rows` is the row of padding, if one is."""
         return self.num_rows if self.has_padding else None
 
     def set_rows(self, rows: torch.Tensor, device: torch.device, with_grad: bool) -> None:
-        """Rows [height, width] have arrived; a `host_buffer` of the device goes there without a wait."""
+        """Take rows [height, width] that have arrived; a `host_buffer` of the device is copied there without a wait."""
         self.rows = upload(rows, device).requires_grad_(with_grad)
 
     def asked_again(self, *, only_read: bool) -> Lookup:
@@ -176,7 +176,7 @@ def _flat(sources: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
 
 
 def _kept(parts: Sequence[torch.Tensor], paddings: Sequence[int | None]) -> torch.Tensor | None:
-    """Which ids of all parts are no padding; None if all are."""
+    """Which ids of all parts are not padding; None if none is padding."""
     if all(padding is None for padding in paddings):
         return None
     kept = torch.cat(

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 from fleet import env
 from fleet.errors import CommunicationError, MovedError
 from fleet.observe.tracing.tracer import tracer
-from fleet.ps.job.patience import is_durable, rpc_timeout_s, start_timeout_s, step_timeout_s
+from fleet.ps.job.patience import is_durable, rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import ServerCall, Voice, results
-from fleet.ps.wire.formats import number_of
-from fleet.ps.wire.voices import voice_of
+from fleet.ps.wire.calls import ServerCall, results
 from fleet.ps.worker.calling.joining import Joining, apart
 from fleet.ps.worker.calling.outbox import own_outbox
-from fleet.ps.worker.calling.pending import Answers, Pending, PendingPull, Sent
-from fleet.ps.worker.calling.place import Elsewhere, Place, following
-from fleet.ps.worker.calling.requests import calls_to, only_read, push_header, row_formats_of, to_each
+from fleet.ps.worker.calling.pending import Answers, Pending, PendingPull
+from fleet.ps.worker.calling.requests import OutgoingPull, OutgoingPush, calls_to
 from fleet.ps.worker.calling.row_limits import RowLimits
+from fleet.ps.worker.calling.server_set import Elsewhere, ServerSet, following
 from fleet.ps.worker.parts.meters import measured
 from fleet.ps.worker.sending.encoding import Encoder
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
@@ -37,9 +35,7 @@ if TYPE_CHECKING:
     from fleet.ps.worker.asking.lookup import Lookup
 
 DECLARE_PAUSE_S = 0.1
-# On top of what a server itself may wait before it answers.
-GRACE_S = 10.0
-# How long a worker that has finished, and whose gradients are all in, tries to say so.
+# How long a worker that has finished tries to say so; its gradients have all arrived.
 LEAVE_S = 5.0
 
 _log = logging.getLogger(__name__)
@@ -58,21 +54,21 @@ class Client:
         elsewhere: Elsewhere | None = None,
         absent_after_s: float = 0.0,
     ) -> None:
-        """`layout` is that of the servers that the transports reach.
+        """`layout`: which layout of servers the transports reach.
 
-        `elsewhere`: how others are reached, None if their number stays. `absent_after_s`: how long a synchronous step
-        waits for a worker before it is done without; 0: until the wait itself ends.
+        `elsewhere`: how to reach other servers; None if their number never changes. `absent_after_s`: how long a
+        synchronous step waits for a worker before it is done without that one; 0: until the step times out.
         """
-        self.place = Place(list(transports), job, job, layout, [0] * len(transports))
-        """The servers that there are."""
+        self.server_set = ServerSet(list(transports), job, job, layout, [0] * len(transports))
+        """The servers of today; their number may change."""
         self.job = job
-        """As it was declared; `place.job` is what the servers hold."""
+        """The job as this worker declared it; `server_set.job` is the job as the servers hold it."""
         self.elsewhere = elsewhere
         self._absent_after_s = absent_after_s
         self._swapping = threading.RLock()
         self._following = threading.Lock()
         self._former: list[Transport] = []
-        """To servers that are no more; somebody may still wait for their last word."""
+        """Connections to servers that were replaced; a call may still wait for its answer."""
         self.worker = worker
         self._life = secrets.randbits(63) + 1
         self._incarnation = 0
@@ -84,7 +80,7 @@ class Client:
         self.resumed_updates = 0
         """How many updates of this worker the servers had when it joined: those of its former lives."""
         self.resumed_position = b""
-        """Where its data was then."""
+        """Where the data of this worker was after those updates, as its former life stored it."""
         self.num_ended = 0
         """Synchronous mode: how many steps had passes only, as far as this worker knows."""
         self.passed: tuple[int, ...] = ()
@@ -95,8 +91,8 @@ class Client:
 
     @property
     def transports(self) -> list[Transport]:
-        """One for each server."""
-        return self.place.transports
+        """One connection for each server."""
+        return self.server_set.transports
 
     @property
     def sequence(self) -> int:
@@ -118,13 +114,13 @@ class Client:
         self._outbox.send_again(self.transports, is_settled=self.job.clips_on_servers)
         deadline = time.monotonic() + rpc_timeout_s()
         while True:
-            place = self.place
+            server_set = self.server_set
             try:
                 replies = self._declare_once()
             except MovedError:
-                self.follow(place)
+                self.follow(server_set)
                 continue
-            if (why := apart(replies, self.place)) is None:
+            if (why := apart(replies, self.server_set)) is None:
                 break
             # Another worker may be loading a checkpoint into the servers right now, or one of its pushes is under way.
             if time.monotonic() > deadline:
@@ -136,8 +132,8 @@ class Client:
         return all(reply.is_started for reply in replies), max(reply.version for reply in replies)
 
     def _declare_once(self) -> list[ps_pb2.DeclareReply.Header]:
-        """Server 0 comes first: it says which life of this worker it is, and which run of the job."""
-        text, self._incarnation, joining = self.place.job.to_json(), 0, Joining(self._life, self._absent_after_s)
+        """Server 0 comes first: it says which life of this worker this is, and which run of the job."""
+        text, self._incarnation, joining = self.server_set.job.to_json(), 0, Joining(self._life, self._absent_after_s)
 
         def declare(servers: Sequence[int], run: int = 0) -> list[ps_pb2.DeclareReply.Header]:
             def header(server: int) -> ps_pb2.DeclareRequest.Header:
@@ -148,23 +144,23 @@ class Client:
         replies = declare([0])
         self._incarnation, self.run = replies[0].incarnation, replies[0].run
         replies += declare(range(1, self.num_servers), replies[0].run)
-        self.place.instances[:] = [reply.instance for reply in replies]
+        self.server_set.instances[:] = [reply.instance for reply in replies]
         return replies
 
-    def follow(self, place: Place) -> None:
-        """Find the servers that have taken the place of some, and join them, unless this has happened."""
+    def follow(self, server_set: ServerSet) -> None:
+        """Find the servers that have replaced these, and join them; nothing happens if that is done already."""
         with self._following:
-            while self.place is place:
-                other = following(place, self.elsewhere)
+            while self.server_set is server_set:
+                other = following(server_set, self.elsewhere)
                 if self._incarnation:
                     try:
                         caller = ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation)
                         Joining(self._life, self._absent_after_s).join(other, caller)
                     except MovedError:
-                        place = other
+                        server_set = other
                 with self._swapping:
-                    self._former += self.place.transports
-                    self.place = other
+                    self._former += self.server_set.transports
+                    self.server_set = other
         _log.info("worker %d goes on with %d servers", self.worker, self.num_servers)
 
     def start(self, values: Sequence[Tensors]) -> None:
@@ -172,8 +168,8 @@ class Client:
         groups = range(len(self.job.dense.groups))
 
         def tensors(server: int) -> Tensors:
-            dense = self.place.dense([one[: len(groups)] for one in values], groups)
-            return [*dense[server], *self.place.kept([one[len(groups) :] for one in values])[server]]
+            dense = self.server_set.dense([one[: len(groups)] for one in values], groups)
+            return [*dense[server], *self.server_set.kept([one[len(groups) :] for one in values])[server]]
 
         self.ask("Start", lambda server: ps_pb2.StartRequest.Header(caller=self.caller(server)), tensors)
 
@@ -182,7 +178,7 @@ class Client:
         self.ask(
             "Keep",
             lambda server: ps_pb2.KeepRequest.Header(caller=self.caller(server)),
-            lambda server: self.place.kept(values)[server],
+            lambda server: self.server_set.kept(values)[server],
         )
 
     def pull(
@@ -196,35 +192,11 @@ class Client:
     ) -> PendingPull:
         """Ask for the rows of some lookups, dense parameters, kept tensors; answered when `version` is reached.
 
-        `is_exact`: whatever format they travel in otherwise.
+        `is_exact`: in float32, whatever format they travel in otherwise.
         """
-        # Only these may have to wait for other workers.
-        timeout_s = step_timeout_s() if version or dense or kept else rpc_timeout_s()
-        tables = [lookup.table for lookup in lookups]
-        formats = [] if is_exact else row_formats_of(self.job, tables)
-        dense_format = number_of(self.job.dense.value_format) if dense and not is_exact else 0
-
-        def send(place: Place) -> Sent:
-            keys = [place.keys(lookup.route) for lookup in lookups]
-            common = ps_pb2.PullRequest.Header(
-                caller=self.caller_at(place, 0),
-                version=version,
-                tables=tables,
-                dense=dense,
-                kept=kept,
-                timeout_ms=int(timeout_s * 1000),
-                only_read=only_read(lookups),
-                formats=formats,  # type: ignore[arg-type]
-                dense_format=dense_format,  # type: ignore[arg-type]
-            )
-            messages = [(header, [pieces[n] for pieces, _ in keys]) for n, header in enumerate(to_each(common, place))]
-            waits_for_others = bool(version or dense)
-            calls = calls_to(place, "Pull", messages, timeout_s + GRACE_S, waits_for_others=waits_for_others)
-            rows = [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)]
-            return Sent(place, calls, rows, formats=formats, dense_format=dense_format)
-
+        pull = OutgoingPull(self.caller_at, self.job, lookups, version, dense=dense, kept=kept, is_exact=is_exact)
         with measured("pull"):
-            return PendingPull(Pending(self, send, dense=dense, kept=kept).results, lookups)
+            return PendingPull(Pending(self, pull.send, dense=dense, kept=kept).results, lookups)
 
     def push(
         self,
@@ -241,68 +213,24 @@ class Client:
         `is_awaited`: servers answer when the step is complete, that is when every worker has pushed it.
         """
         self._sequence += 1
-        sequence = self._sequence
-        gradients = self.encoder.encode(gradients)
-        pull_formats = row_formats_of(self.job, [lookup.table for lookup in lookups])
-        row_formats = row_formats_of(self.job, [part.table for part in gradients.tables] if want_rows else [])
-        dense_format = number_of(self.job.dense.value_format) if want_dense else 0
-        timeout_s = step_timeout_s() if is_awaited else 0.0
-        is_partial = bool(gradients.dense) and len(gradients.lrs) < len(self.job.dense.groups)
-        limit_s = timeout_s + max(GRACE_S, rpc_timeout_s()) if is_awaited else rpc_timeout_s()
-
-        def send(place: Place) -> Sent:
-            keys = [place.keys(lookup.route) for lookup in lookups]
-            tables = [place.push(part) for part in gradients.tables]
-            dense, forms = place.encoded(gradients)
-            common = push_header(
-                gradients,
-                caller=self.caller_at(place, 0),
-                sequence=sequence,
-                dense_groups=gradients.lrs if is_partial else [],
-                row_formats=row_formats,
-                want_dense=want_dense,
-                want_rows=want_rows,
-                is_delta=is_delta,
-                pull_tables=[lookup.table for lookup in lookups],
-                timeout_ms=int(timeout_s * 1000),
-                pull_only_read=only_read(lookups),
-                pull_formats=pull_formats,
-                dense_format=dense_format,
-            )
-            messages: list[tuple[Any, Tensors]] = []
-            for server, header in enumerate(to_each(common, place)):
-                if forms:
-                    header.dense.extend(forms[server])
-                tensors: list[Tensor] = [tensor for parts, _ in tables for tensor in parts[server]]
-                if gradients.dense:
-                    tensors += dense[server]
-                tensors += [pieces[server] for pieces, _ in keys]
-                messages.append((header, tensors))
-            messages[0][0].position = gradients.position
-            if len(messages) > 1:
-                self._outbox.put(messages)
-            both = zip(gradients.tables, tables, strict=True) if want_rows else ()
-            rows = [(order, self.job.tables[part.table].width) for part, (_, order) in both]
-            formats = [*(row_formats or [0] * len(rows)), *(pull_formats or [0] * len(lookups))]
-            rows += [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)]
-
-            def call(servers: Sequence[int], participants: Sequence[int] = ()) -> list[ServerCall]:
-                if participants:
-                    for server in servers:
-                        messages[server][0].participants[:] = participants
-                return calls_to(place, "Push", messages, limit_s, servers, waits_for_others=is_awaited)
-
-            if is_awaited and self._absent_after_s:  # server 0 says with whose pushes the step is done
-                others = range(1, len(messages))
-                rest = lambda reply: call(others, reply.participants)  # noqa: E731
-                return Sent(place, call([0]), rows, rest, formats, dense_format)
-            return Sent(place, call(range(len(messages))), rows, None, formats, dense_format)
-
+        push = OutgoingPush(
+            self.caller_at,
+            self.job,
+            self.encoder.encode(gradients),
+            self._sequence,
+            lookups,
+            write_down=self._outbox.put,
+            want_dense=want_dense,
+            want_rows=want_rows,
+            is_delta=is_delta,
+            is_awaited=is_awaited,
+            first_decides=self._absent_after_s > 0,
+        )
         with measured("push"):
-            return Pending(self, send, self.note if self.row_limits or is_awaited else None, dense=want_dense)
+            return Pending(self, push.send, self.note if self.row_limits or is_awaited else None, dense=want_dense)
 
     def forget_passed(self) -> None:
-        """The ends of epochs that others have come to were waited for."""
+        """Forget who had passed: this worker has waited for the ends of epochs that others came to."""
         self.passed = ()
 
     def note(self, answers: Answers) -> None:
@@ -311,7 +239,7 @@ class Client:
         self.passed, self.num_ended = tuple(answers[0][0].passed), answers[0][0].num_ended
 
     def assign(self, table: int, keys: torch.Tensor, values: torch.Tensor) -> int:
-        """Write rows of a table by value, in the place of whatever is there; how many others went, for its ceiling.
+        """Write rows of a table by value; returns how many other rows had to go to stay within its ceiling.
 
         No push may be under way.
         """
@@ -320,8 +248,8 @@ class Client:
         cut: dict[int, list[list[Tensor]]] = {}
 
         def tensors(server: int) -> Tensors:
-            place = self.place
-            return (cut.get(id(place)) or cut.setdefault(id(place), place.push(rows)[0]))[server]
+            server_set = self.server_set
+            return (cut.get(id(server_set)) or cut.setdefault(id(server_set), server_set.push(rows)[0]))[server]
 
         replies = self.ask(
             "Assign",
@@ -331,20 +259,20 @@ class Client:
         return sum(reply.evicted for reply, _ in replies)
 
     def leave(self, *, is_unfinished: bool = False) -> None:
-        """Tell the servers that this worker has finished; those that are gone, as all workers are, need not be told.
+        """Tell the servers that this worker has finished; one that is gone, because all workers have left, is skipped.
 
-        `is_unfinished`: it ends without having said so before, and whoever still counts on it is told.
+        `is_unfinished`: the script ends without `fleet.stop_worker()`, and whoever counts on this worker is told.
         """
         # Servers that fleetrun looks after in a durable job come back, and stay until it ends them.
         are_kept = is_durable() and env.FLEET_JOB_ID.text() is not None
         patience_s = rpc_timeout_s() if are_kept else min(LEAVE_S, rpc_timeout_s())
-        place = self.place
-        for server, transport in enumerate(place.transports):
-            header = ps_pb2.LeaveRequest.Header(caller=self.caller_at(place, server), is_unfinished=is_unfinished)
+        server_set = self.server_set
+        for server, transport in enumerate(server_set.transports):
+            header = ps_pb2.LeaveRequest.Header(caller=self.caller_at(server_set, server), is_unfinished=is_unfinished)
             try:
-                ServerCall(transport, "Leave", header, (), rpc_timeout_s(), patience_s, moved=place.moved).result()
+                ServerCall(transport, "Leave", header, (), rpc_timeout_s(), patience_s, moved=server_set.moved).result()
             except MovedError:
-                self.follow(place)
+                self.follow(server_set)
                 self.leave(is_unfinished=is_unfinished)
                 return
             except CommunicationError as error:
@@ -363,63 +291,52 @@ class Client:
         is_repeatable: bool = True,
         servers: Sequence[int] | None = None,
     ) -> list[tuple[Any, Tensors]]:
-        """Call every server and wait for all; a call that may not be repeated fails when its connection does."""
+        """ServerCall every server and wait for all; a call that may not be repeated fails when its connection does."""
         limit_s = rpc_timeout_s() if timeout_s is None else timeout_s
         patience_s = rpc_timeout_s() if is_repeatable else 0.0
         while True:
-            with self._swapping:  # headers and tensors are those for one place
-                place = self.place
-                calls = [
-                    ServerCall(
-                        place.transports[server],
-                        method,
-                        header(server),
-                        tensors(server),
-                        limit_s,
-                        patience_s,
-                        self._voice(place, server, method, waits_for_others=method == "Norm"),
-                        place.moved,
-                    )
-                    for server in (range(len(place.transports)) if servers is None else servers)
-                ]
+            with self._swapping:  # headers and tensors are made for one set of servers
+                server_set = self.server_set
+                chosen = range(len(server_set.transports)) if servers is None else servers
+                messages = {server: (header(server), tensors(server)) for server in chosen}
+                is_norm = method == "Norm"
+                calls = calls_to(server_set, method, messages, limit_s, chosen, patience_s, waits_for_others=is_norm)
             try:
                 return results(calls)
             except MovedError:
                 if servers is not None:
                     raise
-                self.follow(place)
+                self.follow(server_set)
 
     def ask_first(
         self, method: str, header: Callable[[], Message], timeout_s: float, patience_s: float
     ) -> tuple[Any, Tensors]:
-        """Call server 0 alone."""
+        """ServerCall server 0 alone, again where another has replaced it."""
         while True:
             with self._swapping:
-                place = self.place
-                call = ServerCall(place.transports[0], method, header(), (), timeout_s, patience_s, moved=place.moved)
+                server_set = self.server_set
+                call = ServerCall(
+                    server_set.transports[0], method, header(), (), timeout_s, patience_s, moved=server_set.moved
+                )
             try:
                 return call.result()
             except MovedError:
-                self.follow(place)
+                self.follow(server_set)
 
     def caller(self, server: int) -> ps_pb2.Caller:
         """Who calls, for a request to one server."""
-        return self.caller_at(self.place, server)
+        return self.caller_at(self.server_set, server)
 
-    def caller_at(self, place: Place, server: int) -> ps_pb2.Caller:
-        """Who calls, for a request to a server of some place."""
+    def caller_at(self, server_set: ServerSet, server: int) -> ps_pb2.Caller:
+        """Who calls, for a request to one server of a set."""
         return ps_pb2.Caller(
             worker=self.worker,
             incarnation=self._incarnation,
-            instance=place.instances[server],
+            instance=server_set.instances[server],
             is_traced=tracer.is_on,
         )
 
     def close(self) -> None:
-        """Let the connections go."""
-        for transport in (*self.place.transports, *self._former):
+        """Close the connections."""
+        for transport in (*self.server_set.transports, *self._former):
             transport.close()
-
-    def _voice(self, place: Place, server: int, method: str, *, waits_for_others: bool = False) -> Voice:
-        caller = self.caller_at(place, server)
-        return voice_of(place.transports[server], caller, method, waits_for_others=waits_for_others)

@@ -10,17 +10,17 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
 
 if TYPE_CHECKING:
-    from fleet.ps.worker.calling.place import Place
+    from fleet.ps.worker.calling.server_set import ServerSet
 
 
 class Joining(NamedTuple):
-    """What a worker says of itself."""
+    """What a worker says of itself when it joins."""
 
     life: int
     absent_after_s: float
 
     def header(self, job: str, server: int, caller: ps_pb2.Caller, run: int = 0) -> ps_pb2.DeclareRequest.Header:
-        """To one server."""
+        """The declaration to one server."""
         return ps_pb2.DeclareRequest.Header(
             caller=caller,
             job=job,
@@ -30,30 +30,30 @@ class Joining(NamedTuple):
             absent_after_ms=int(1000 * self.absent_after_s),
         )
 
-    def join(self, place: Place, caller: ps_pb2.Caller) -> None:
-        """Tell servers who have the ledger of those before that this worker is here; it is no new life."""
-        text = place.job.to_json()
-        for server, transport in enumerate(place.transports):
+    def join(self, server_set: ServerSet, caller: ps_pb2.Caller) -> None:
+        """Join servers that have taken over the ledger of others; this worker goes on, so it is no new life."""
+        text = server_set.job.to_json()
+        for server, transport in enumerate(server_set.transports):
             header, limit_s = self.header(text, server, caller), start_timeout_s()
             reply, _ = ServerCall(
-                transport, "Declare", header, (), limit_s, rpc_timeout_s(), moved=place.moved
+                transport, "Declare", header, (), limit_s, rpc_timeout_s(), moved=server_set.moved
             ).result()
             assert isinstance(reply, ps_pb2.DeclareReply.Header)
-            place.instances[server] = reply.instance
+            server_set.instances[server] = reply.instance
 
 
-def apart(replies: Sequence[ps_pb2.DeclareReply.Header], place: Place) -> str | None:
+def apart(replies: Sequence[ps_pb2.DeclareReply.Header], server_set: ServerSet) -> str | None:
     """Why the servers do not belong together; None if they do."""
     versions = [reply.version for reply in replies]
     folders = sorted({reply.model_dir for reply in replies})
     if len(folders) > 1:
         return f"the servers began with different checkpoints: {folders}; give all of them the same"
-    if place.job.mode == "sync" and len(set(versions)) > 1:
+    if server_set.job.mode == "sync" and len(set(versions)) > 1:
         return f"the servers are at different steps: {sorted(set(versions))}; load one checkpoint"
     if 0 in versions and any(versions):
         empty = versions.index(0)
         return (
-            f"server {empty} ({place.transports[empty].endpoint}) has nothing, while others have taken "
+            f"server {empty} ({server_set.transports[empty].endpoint}) has nothing, while others have taken "
             f"{max(versions)} pushes: it was started again and has lost its tables; load one checkpoint into all"
         )
     return None

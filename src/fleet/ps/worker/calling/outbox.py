@@ -1,8 +1,8 @@
-"""A worker's outbox: the push that is under way, on the disk, so that all servers get it also if the worker dies.
+"""A worker's outbox: the push that is under way, on the disk, so that all servers get it even if the worker dies.
 
 A push goes to several servers. A worker that dies between two of them would leave a step that some servers have and
 others do not. So the push is written down before the first server gets it; the worker's next life sends it again, in
-the name of the former, before it declares itself: who has it says so, and who has not takes it.
+the name of the former, before it declares itself. A server that has it says so; one that has not takes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fleet.ps.journal.records import JournalError, Kind, RecordPart, encode, rea
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
 from fleet.ps.wire.voices import voice_of
-from fleet.ps.worker.calling.settle import settle_again
+from fleet.ps.worker.calling.step_norm import settle_again
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensors
@@ -35,13 +35,13 @@ _log = logging.getLogger(__name__)
 
 
 def own_outbox(worker: int) -> NoOutbox:
-    """The outbox of a worker of a durable job; in any other nobody would send again what it has."""
+    """The outbox of a worker of a durable job; in any other job there is no next life to send it."""
     folder = env.FLEET_DURABLE.get()
     return NoOutbox() if folder is None else Outbox(Path(folder) / f"worker-{worker}" / "outbox")
 
 
 class NoOutbox:
-    """The contract, and a worker that has no next life."""
+    """The contract, and the outbox of a worker that has no next life: it keeps nothing."""
 
     def put(self, messages: Sequence[Message]) -> None:
         """Write down a push, one message for each server, in the place of the one before, which has arrived."""
@@ -53,7 +53,7 @@ class NoOutbox:
         """
 
     def remove(self) -> None:
-        """The worker has left in order: nothing is under way, and fleetrun may know it."""
+        """Forget the last push, and let fleetrun know that this worker has left in order."""
 
 
 class Outbox(NoOutbox):
@@ -116,7 +116,7 @@ class Outbox(NoOutbox):
     def _read(self) -> list[Message]:
         try:
             record = read_one(self._path, memoryview(self._path.read_bytes()), 0)
-        except (OSError, JournalError):  # none, or its worker died while it wrote it, and sent nothing of it
+        except (OSError, JournalError):  # none, or half a one: its worker died while it wrote, before it sent anything
             return []
         messages = []
         for part in record.parts:

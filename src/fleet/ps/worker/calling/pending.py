@@ -18,37 +18,37 @@ from fleet.ps.worker.parts.meters import measured
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor, Tensors
     from fleet.ps.worker.asking.lookup import Lookup
-    from fleet.ps.worker.calling.place import Place
+    from fleet.ps.worker.calling.server_set import ServerSet
 
 Answers = list[tuple[Any, "Tensors"]]
 
 
-class Follower(Protocol):
-    """A worker's client, which goes where the servers are."""
+class FollowingClient(Protocol):
+    """A client that finds the servers again when others have replaced them."""
 
-    place: Place
+    server_set: ServerSet
 
-    def follow(self, place: Place) -> None:
-        """Find the servers that have taken the place of some."""
+    def follow(self, server_set: ServerSet) -> None:
+        """Find the servers that have replaced these."""
 
 
 @dataclass
 class Sent:
-    """Calls to the servers of one place."""
+    """Calls to every server of one set."""
 
-    place: Place
+    server_set: ServerSet
     calls: Sequence[ServerCall]
     rows: Sequence[tuple[torch.Tensor | None, int]] = ()
     """For each tensor of rows in the answers: their order, if it is not the wanted one, and their width."""
     rest: Callable[[Any], Sequence[ServerCall]] | None = None
-    """Makes those calls that wait for the first."""
+    """Makes the other calls, from the answer to the first; None: all have been made."""
     formats: Sequence[int] = ()
     """The format of each tensor of rows; empty: all are float32."""
     dense_format: int = 0
     """The format of the dense values, if there are some."""
 
     def results(self) -> Answers:
-        """One answer per server of the place, in float32."""
+        """One answer per server of the set, in float32."""
         answers = results(self.calls)
         if self.rest is not None:
             answers += results(self.rest(answers[0][0]))
@@ -57,7 +57,7 @@ class Sent:
         widths, formats = [width for _, width in self.rows], self.formats or [0] * len(self.rows)
         try:
             return [
-                (header, decoded_answer(tensors, widths, formats, self.place.job, server, self.dense_format))
+                (header, decoded_answer(tensors, widths, formats, self.server_set.job, server, self.dense_format))
                 for server, (header, tensors) in enumerate(answers)
             ]
         except UsageError as error:  # a server's mistake, not ours
@@ -65,12 +65,12 @@ class Sent:
 
 
 class Pending:
-    """A call to every server, under way; where other servers have taken their place, it is made again."""
+    """A call to every server, under way; made again where other servers have taken their place."""
 
     def __init__(
         self,
-        client: Follower,
-        send: Callable[[Place], Sent],
+        client: FollowingClient,
+        send: Callable[[ServerSet], Sent],
         note: Callable[[Answers], None] | None = None,
         *,
         dense: bool = False,
@@ -81,11 +81,11 @@ class Pending:
         self._send = send
         self._note = note
         self._dense, self._kept = dense, kept
-        self._sent = send(client.place)
+        self._sent = send(client.server_set)
 
     def again(self) -> None:
         """Make the call once more, for a server that has lost what came of it."""
-        self._sent = self._send(self._client.place)
+        self._sent = self._send(self._client.server_set)
 
     def results(self) -> Answers:
         """One answer per server that this worker has declared its job to."""
@@ -95,11 +95,11 @@ class Pending:
                     answers = self._sent.results()
                     break
                 except MovedError:
-                    self._client.follow(self._sent.place)
-                    self._sent = self._send(self._client.place)
+                    self._client.follow(self._sent.server_set)
+                    self._sent = self._send(self._client.server_set)
         if self._note is not None:
             self._note(answers)
-        return self._sent.place.answers(answers, self._sent.rows, dense=self._dense, kept=self._kept)
+        return self._sent.server_set.answers(answers, self._sent.rows, dense=self._dense, kept=self._kept)
 
 
 class PendingPull:

@@ -1,4 +1,4 @@
-"""Tables that are declared for so many ids: whether all servers together have more rows."""
+"""Tables declared for a number of ids: whether all servers together have more rows than that."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Left:
+class LeftBatch:
     """The batch that a loop had read ahead when it was left: the next loop over the same data begins with it."""
 
     def __init__(self, loader: object, batch: Any, data: Any) -> None:
@@ -17,7 +17,7 @@ class Left:
         return self._data is not None and self._data.state_dict() == self._state
 
     def goes_on(self, loader: object) -> bool:
-        """Whether a loop over this loader is to have the batch."""
+        """Whether a loop over this loader begins with the batch."""
         return self._loader is loader and self._data is loader and self.is_next()
 
 
@@ -27,7 +27,7 @@ class DataAhead:
     def __init__(self) -> None:
         self._saved: Any = None
         self._behind: tuple[object, Any] | None = None
-        self._left: Left | None = None
+        self._left: LeftBatch | None = None
 
     @property
     def saved(self) -> Any:
@@ -40,19 +40,19 @@ class DataAhead:
         return self._behind if self._left is None or self._left.is_next() else None
 
     def save(self, data: Any) -> None:
-        """A `fleet.Checkpoint` saves the position of this data from now on."""
+        """Note that a `fleet.Checkpoint` saves the position of this data from now on."""
         self._saved = data
 
-    def begin(self, loader: object) -> Left | None:
-        """A loop begins; what an earlier one has left for it."""
+    def begin(self, loader: object) -> LeftBatch | None:
+        """Begin a loop; returns what an earlier one has left for it."""
         left, self._left, self._behind = self._left, None, None
         return left if left is not None and left.goes_on(loader) else None
 
     def read(self, behind: tuple[object, Any] | None) -> None:
-        """A batch was read ahead, and data was there before; None: no batch is ahead any more."""
+        """Note that a batch was read ahead, and where data was before it; None: no batch is ahead any more."""
         self._behind = behind
 
     def leave(self, loader: object, batch: Any) -> None:
-        """A loop is left early, and has this batch in hand that it has read ahead."""
+        """Keep the batch that a loop has read ahead when it is left early."""
         if self._behind is not None:
-            self._left = Left(loader, batch, self._behind[0])
+            self._left = LeftBatch(loader, batch, self._behind[0])

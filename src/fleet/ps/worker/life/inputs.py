@@ -28,18 +28,18 @@ from fleet.ps.journal.records import JournalError, Kind, RecordPart, encode, rea
 Floats = NDArray[np.float32]
 
 
-class Inputs:
+class StepInputs:
     """The files of one worker. Used from the thread that trains."""
 
     def __init__(self, folder: Path) -> None:
         self._paths = [folder / "inputs-0", folder / "inputs-1"]
         self._files = [-1, -1]
-        self._ends = [0, 0]  # of what a former life has written and this one needs
+        self._ends = [0, 0]  # of what a former life has written and this one still needs
         self._left: list[list[Floats]] = []  # of the updates that are made again
         self._next_row = 0
 
     @classmethod
-    def of(cls, worker: int) -> Inputs | None:
+    def of(cls, worker: int) -> StepInputs | None:
         """The inputs of a worker of a durable job; None in any other."""
         folder = env.FLEET_DURABLE.get()
         return None if folder is None else cls(Path(folder) / f"worker-{worker}")
@@ -56,7 +56,7 @@ class Inputs:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._files[number] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 os.lseek(self._files[number], self._ends[number], os.SEEK_SET)
-            if is_new:  # what a longer step has left behind this one is told by its numbers
+            if is_new:  # what a longer step has left after this one has other numbers
                 os.lseek(self._files[number], 0, os.SEEK_SET)
             write_all(self._files[number], encode(update, Kind.PUSH, [RecordPart(b"", arrays)]))
         except OSError as error:
@@ -73,7 +73,7 @@ class Inputs:
         self._files = [-1, -1]
 
     def begin_again(self, first: int, last: int) -> bool:
-        """These updates are to be made again; False if nobody wrote down what they were computed from."""
+        """Have these updates made again; False if what they were computed from was not written down."""
         for number, path in enumerate(self._paths):
             with suppress(OSError, JournalError):  # there is none, or its worker died while it wrote it
                 found = {}
@@ -101,7 +101,7 @@ class Inputs:
                 rows.copy_(torch.from_numpy(values.copy()).view(rows.shape))
 
     def end_update(self) -> None:
-        """An update was made again."""
+        """Go on to the next update: this one was made again."""
         self._next_row = 0
         del self._left[:1]
 

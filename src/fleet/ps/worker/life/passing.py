@@ -7,17 +7,18 @@ over, and goes on. So it costs one empty step for an epoch, and nothing for a ba
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.modes.sync import Sync
     from fleet.ps.worker.parts.contract import Done
 
 TURN = "pass"
-"""As what the ends of epochs are counted."""
+"""The name by which ends of epochs are counted."""
 
 
 class Trained(NamedTuple):
@@ -36,23 +37,31 @@ class Passing:
     """
 
     def __init__(
-        self, client: Client, policy: Sync, done: Done, progress: Progress | None, before_pass: Callable[[], None]
+        self, client: Client, policy: Sync, done: Done, progress: ScriptProgress | None, before_pass: Callable[[], None]
     ) -> None:
-        self.is_ahead = False
-        """Whether a batch is being read ahead of those that are trained on: then a loop ends later than its data."""
+        self._is_ahead = False
         self._client, self._policy, self._done = client, policy, done
         self._progress = progress
         self._before_pass = before_pass
         self._owed: Callable[[], None] | None = None
+
+    @contextmanager
+    def reading_ahead(self) -> Iterator[None]:
+        """Inside, a batch is read ahead of those that are trained on: if data ends here, its loop ends later."""
+        self._is_ahead = True
+        try:
+            yield
+        finally:
+            self._is_ahead = False
 
     def trained(self) -> Trained:
         """How much was trained so far, for the loop that begins now."""
         return Trained(self._done.num_updates, self._done.num_lookups)
 
     def end_loop(self, before: Trained, *, is_sure: bool, then: Callable[[], None]) -> None:
-        """A loop has read its data to the end; `then` is called when it is over for all.
+        """End a loop that has read its data to the end; `then` is called when it is over for all.
 
-        `before` is what was trained when it began. `is_sure`: others pass, or may, also if nothing was trained since.
+        `before` is what was trained when it began. `is_sure`: pass even if nothing was trained since, as others may.
         """
 
         def end() -> None:
@@ -60,7 +69,7 @@ class Passing:
                 self._pass()
             then()
 
-        if self.is_ahead:
+        if self._is_ahead:
             self._owed = end
         else:
             end()
@@ -81,13 +90,13 @@ class Passing:
         return name in progress.answers
 
     def settle(self) -> None:
-        """What was read ahead is trained on: end the loop, if its data has ended."""
+        """End the loop if its data has ended: what was read ahead has been trained on."""
         owed, self._owed = self._owed, None
         if owed is not None:
             owed()
 
     def forget(self) -> None:
-        """The loop was left early."""
+        """Owe nothing at the end of the loop: it was left early."""
         self._owed = None
 
     def _pass(self) -> None:

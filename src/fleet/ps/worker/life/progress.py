@@ -3,10 +3,10 @@
 A worker of a durable job may be killed at any moment and is started again alone: its script runs from the top, while
 the servers have its steps, and the other workers do not begin again. Three things must then go on where they were.
 
-All of it is of one moment: before the batch of the last step that servers know was handed out. In the next life the
-script makes that step again, and what servers have of it is not sent; so it does again what comes after the step.
+All three are of one moment: just before the batch of the last step that servers know was handed out. In the next life
+the script makes that step again, and so does again what comes after it; what servers have of the step is not sent.
 
-Data. Each reader has a place here, by the order in which readers are made. In the next life a loop over an epoch that
+Data. Each reader has a place, by the order in which readers are made. In the next life a loop over an epoch that
 was done yields nothing, and the loop of the present one begins with that batch. A script that asks where it is, and
 begins its loops there, gets no empty loops. Data that is the script's own has no place: there the moment is that of the
 first lookup for the step, and the script must ask how many steps lie behind it.
@@ -20,29 +20,20 @@ Parts. Whatever else is small and must go on, such as the state of a scheduler, 
 from __future__ import annotations
 
 import json
-import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fleet.errors import CommunicationError, UsageError
 from fleet.observe.metrics.step_count import StepCount
-from fleet.ps.worker.life.answers import Answers
-
-
-class Reader(Protocol):
-    """What has a place: data that is read epoch by epoch."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Its position, as JSON."""
-
-    def go_on_at(self, state: Mapping[str, Any]) -> None:
-        """Take up a position that a former life had."""
+from fleet.ps.worker.life.answer_file import AnswerFile
+from fleet.ps.worker.life.reader_place import Reader, ReaderPlace
 
 
 class Turns:
-    """How often this worker has done each of the things that workers do together."""
+    """Counts how often this worker has done each of the things that workers do together."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -67,115 +58,56 @@ class Turns:
 
 
 @dataclass(eq=False)
-class Moment:
+class ScriptMoment:
     """Where a worker was when it was about to be given a batch."""
 
     data: dict[str, Any]
     turns: dict[str, int]
     parts: dict[str, Any]
     from_places: set[int] = field(default_factory=set)
-    """Which readers have given what is trained on since."""
+    """The readers whose batches are trained on since."""
     is_used: bool = False
     """Whether an optimizer has stepped since."""
     number: int = 0
     """The moment's number among all."""
 
 
-class Place:
-    """One reader's place in the script of a worker."""
-
-    def __init__(self, progress: Progress, reader: Reader, number: int) -> None:
-        self._progress = progress
-        self._reader = weakref.ref(reader)
-        self._last: dict[str, Any] = {}
-        self.number = number
-        self.moment: Moment | None = None
-        """Before the batch, or the first of several that make one step, that a loop has in hand."""
-
-    def state(self) -> dict[str, Any]:
-        """The reader's, or its last if it is gone."""
-        reader = self._reader()
-        if reader is not None:
-            self._last = reader.state_dict()
-        return self._last
-
-    def watched(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The same batches; before each it is noted where the worker is."""
-        try:
-            while True:
-                if not self._progress.is_ahead and (self.moment is None or self.moment.is_used):
-                    self.moment = self._progress.moment({self.number})
-                try:
-                    batch = next(batches)
-                except StopIteration:
-                    return
-                yield batch
-        finally:
-            self.moment = None
-
-    def is_over(self, epoch: int) -> bool:
-        """Asked when a loop begins: whether a former life has done this epoch."""
-        stored = self._progress.stored(self.number)
-        if stored is None:
-            return False
-        if epoch < int(stored["epoch"]) and not self._progress.is_asked:
-            self._progress.pass_epoch(self.number, epoch)
-            return True
-        self._progress.reach(self.number)
-        if epoch <= int(stored["epoch"]) and (reader := self._reader()) is not None:
-            reader.go_on_at(stored)
-        return False
-
-    def asked(self) -> None:
-        """The script wants to know where this reader is; if no loop has begun yet, it will begin there."""
-        stored = self._progress.stored(self.number)
-        if stored is not None and not self._progress.has_passed(self.number):
-            self._progress.is_asked = True
-            if (reader := self._reader()) is not None:
-                reader.go_on_at(stored)
-
-    def end_epoch(self, epoch: int) -> None:
-        """A loop has read an epoch to its end."""
-        self._progress.note_end(self.number, epoch)
-
-
-class Progress:
+class ScriptProgress:
     """Where one worker of a durable job is. Used from the thread that trains."""
 
     def __init__(self, folder: Path) -> None:
         self.turns = Turns()
-        self.answers = Answers(folder / "answers")
+        self.answers = AnswerFile(folder / "answers")
         self.is_asked = False
         """Whether the script has asked where its data is: then its loops begin there."""
         self.is_counted = False
         """Whether the script has asked how many steps lie behind it."""
         self.is_ahead = False
-        """Whether batches are read ahead of those that are trained on; `hand_out` tells which those are."""
+        """Whether a batch is being read ahead of those that are trained on."""
         self.num_redone = 0
         """How many of the updates that a former life has sent this one makes again, without sending them."""
         self.num_steps = 0
         """How many steps lay behind the former life when it began the last one that the servers know."""
         self.has_resumed = False
         """Whether a former life has pushed something."""
-        self.begin_again: Callable[[], None] = lambda: None
-        """Called when the script comes to the step that it makes again."""
-        self._places: list[Place] = []
+        self._at_redo: Callable[[], None] = lambda: None
+        self._places: list[ReaderPlace] = []
         self._trained: set[int] = set()
         self._stored: dict[str, dict[str, Any]] = {}
         self._stored_turns: dict[str, int] = {}
         self._stored_parts: dict[str, Any] = {}
         self._passed: set[int] = set()
         self._parts: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
-        self._handed: Moment | None = None
-        self._own: Moment | None = None  # of a batch that is no reader's
-        self._present: Moment | None = None  # of the step that is being made
+        self._handed: ScriptMoment | None = None
+        self._own: ScriptMoment | None = None  # of a batch that is no reader's
+        self._present: ScriptMoment | None = None  # of the step that is being made
         self._num_updates = 0  # in that step
         self._num_moments = 0
         self._has_caught_up = True
 
-    def add(self, reader: Reader) -> Place:
+    def add(self, reader: Reader) -> ReaderPlace:
         """Give a reader its place; all lives of a worker make their readers in the same order."""
-        place = Place(self, reader, len(self._places))
+        place = ReaderPlace(self, reader, len(self._places))
         self._places.append(place)
         return place
 
@@ -187,13 +119,30 @@ class Progress:
         self._parts[name] = state, restore
         return None if self._has_caught_up else self._stored_parts.get(name)
 
+    @contextmanager
+    def reading_ahead(self) -> Iterator[None]:
+        """Inside, a batch is read ahead of those that are trained on: `hand_out` tells when its turn has come."""
+        self.is_ahead = True
+        try:
+            yield
+        finally:
+            self.is_ahead = False
+
+    def at_redo(self, call: Callable[[], None]) -> None:
+        """Have something called when the script comes to the step that it makes again."""
+        self._at_redo = call
+
+    def data_asked(self) -> None:
+        """Note that the script has asked where its data is."""
+        self.is_asked = True
+
     def count_asked(self) -> None:
-        """The script has asked how many steps lie behind it."""
+        """Note that the script has asked how many steps lie behind it."""
         self.is_counted = True
 
     @property
     def is_in_loop(self) -> bool:
-        """Whether a batch of what is trained on is in hand: what is done now, the next life need not do again."""
+        """Whether a loop has a batch in hand that is trained on: what is done then, the next life does not repeat."""
         return self._handed is not None or any(
             place.moment is not None and place.number in self._trained for place in self._places
         )
@@ -201,18 +150,18 @@ class Progress:
     # What goes with a push.
 
     def data(self) -> dict[str, Any]:
-        """Where each reader is."""
+        """Where each reader is, by the number of its place."""
         return {str(place.number): place.state() for place in self._places}
 
-    def moment(self, from_places: set[int], data: dict[str, Any] | None = None) -> Moment:
-        """Where this worker is, but for its data if it is told."""
+    def moment(self, from_places: set[int], data: dict[str, Any] | None = None) -> ScriptMoment:
+        """Where this worker is now; `data`, if given, is where its readers are."""
         parts = {name: state() for name, (state, _) in self._parts.items()}
         self._num_moments += 1
         data = self.data() if data is None else data
-        return Moment(data, self.turns.state(), parts, from_places, number=self._num_moments)
+        return ScriptMoment(data, self.turns.state(), parts, from_places, number=self._num_moments)
 
     def hand_out(self, data: dict[str, Any] | None, from_places: set[int] | None = None) -> None:
-        """A batch that was read ahead is handed out: where data was before it was read. None: no more are."""
+        """Note that a batch is handed out, with where data was before it was read ahead; None: the loop is over."""
         if data is None:
             self._handed = None
         elif self._handed is None or self._handed.is_used:
@@ -221,7 +170,7 @@ class Progress:
             self._handed.from_places |= from_places or set()
 
     def begin_forward(self, count: StepCount) -> None:
-        """Rows are looked up to be trained: if the batch is no reader's, the moment is now."""
+        """Note that rows are looked up to be trained: if the batch is no reader's, the moment is now."""
         if count.is_in_loop or self._fresh() or (self._own is not None and not self._own.is_used):
             return
         self._go_on_alone()
@@ -251,7 +200,7 @@ class Progress:
         }
         return json.dumps(stored, separators=(",", ":")).encode()
 
-    def _fresh(self) -> list[Moment]:
+    def _fresh(self) -> list[ScriptMoment]:
         """The moments of batches in hand on which no optimizer has stepped yet.
 
         Not those of a loop around the one that trains, or of an iterator that somebody has left half read.
@@ -274,7 +223,7 @@ class Progress:
             )
 
     def resume(self, position: bytes) -> None:
-        """Take up what came with the last push of a former life that was taken; empty if there was none."""
+        """Take up what a former life stored with its last push that servers took; empty: there was none."""
         if not position:
             return
         try:
@@ -294,7 +243,7 @@ class Progress:
         return turn <= self._stored_turns.get(name, 0)
 
     def stored(self, number: int) -> dict[str, Any] | None:
-        """The state of a reader that is still to be gone on at."""
+        """Where a reader is to go on; None if it has, or had nothing stored."""
         return self._stored.get(str(number))
 
     def has_passed(self, number: int) -> bool:
@@ -302,17 +251,17 @@ class Progress:
         return number in self._passed
 
     def pass_epoch(self, number: int, epoch: int) -> None:
-        """A loop yields nothing for an epoch that was done; turns are those of its end."""
+        """Lead a loop past an epoch that was done; turns go on from its end."""
         self._passed.add(number)
         self.turns.go_to(self.answers.get(f"end/{number}/{epoch}") or {})
 
     def reach(self, number: int) -> None:
-        """A reader goes on where it was, and so do turns."""
+        """Note that a reader goes on where it was; so do turns."""
         del self._stored[str(number)]
         self._catch_up()
 
     def _go_on_alone(self) -> None:
-        """The script trains on data of its own, which it must have begun behind its former life's steps."""
+        """Go on with data of the script's own; UsageError if the script has not asked where to begin."""
         if not (self._has_caught_up or self.is_asked or self.is_counted or self._passed):
             raise UsageError(
                 f"this worker was started again: {self.num_steps} steps lie behind it, and its script begins to train "
@@ -321,7 +270,7 @@ class Progress:
         self._catch_up()
 
     def _catch_up(self) -> None:
-        """Go on from where a former life was with all but the data."""
+        """Go on with everything but the data where a former life was."""
         if self._has_caught_up:
             return
         self._has_caught_up = True
@@ -329,9 +278,9 @@ class Progress:
         for name, (_, restore) in self._parts.items():
             if name in self._stored_parts:
                 restore(self._stored_parts[name])
-        self.begin_again()
+        self._at_redo()
 
     def note_end(self, number: int, epoch: int) -> None:
-        """An epoch of a reader was read to its end."""
+        """Note the turns at the end of an epoch that a reader has read."""
         if number in self._trained:
             self.answers.put(f"end/{number}/{epoch}", self.turns.state())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from fleet.ps.worker.life.inputs import Inputs
+from fleet.ps.worker.life.inputs import StepInputs
 from fleet.ps.worker.parts.contract import StepPart
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ class Redo(StepPart):
     The updates `first` to `last` are made again; none if `first` is the greater.
     """
 
-    def __init__(self, inputs: Inputs, flat: FlatParameters | None, policy: PushPolicy, first: int, last: int) -> None:
+    def __init__(
+        self, inputs: StepInputs, flat: FlatParameters | None, policy: PushPolicy, first: int, last: int
+    ) -> None:
         self._inputs = inputs
         self._flat = flat
         self._policy = policy
@@ -39,7 +41,7 @@ class Redo(StepPart):
             )
 
     def begin_again(self) -> None:
-        """The script has come to the step."""
+        """Give the model the dense parameters that the update was made with."""
         if self._flat is not None and (dense := self._inputs.dense) is not None:
             self._flat.value_buffer.copy_(torch.from_numpy(dense.copy()))
 
@@ -57,7 +59,7 @@ class Redo(StepPart):
         self._looked_up.clear()
 
     def after_push(self, update: Update) -> None:
-        """Behind the last of the updates that are made again, what servers have is right again."""
+        """After the last update that is made again, go on with what the servers have."""
         if update.gradients.steps < self._last:
             self._inputs.end_update()
             self.begin_again()

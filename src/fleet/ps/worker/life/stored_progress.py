@@ -8,14 +8,14 @@ from fleet.ps.worker.parts.contract import StepPart
 
 if TYPE_CHECKING:
     from fleet.observe.metrics.step_count import StepCount
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.parts.contract import Update
 
 
 class StoredProgress(StepPart):
-    """Has `fleet.ps.worker.life.progress` know what is trained, and stores what it says."""
+    """Tells a `ScriptProgress` what is trained, and has what it says stored with each push."""
 
-    def __init__(self, progress: Progress, count: StepCount) -> None:
+    def __init__(self, progress: ScriptProgress, count: StepCount) -> None:
         self._progress, self._count = progress, count
 
     def forward(self) -> None:

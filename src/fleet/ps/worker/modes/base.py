@@ -66,8 +66,7 @@ class PushPolicy(ABC):
         self._client = setup.client
         self._flat = setup.flat
         self._pending: dict[int, PendingPull] = {}
-        self.expects_pull = False
-        """Whether each step is followed at once by a pull: `fleet.prefetch` is at work."""
+        self._expects_pull = False
         self.version = setup.version
         """The version of the dense parameters that the model has."""
 
@@ -80,16 +79,20 @@ class PushPolicy(ABC):
         """Ask for the rows of some lookups, in one request to each server."""
         self._note(self._client.pull(lookups), lookups)
 
+    def expect_pull(self) -> None:
+        """Note that `fleet.prefetch` is at work: each step is followed at once by the pull of a later batch."""
+        self._expects_pull = True
+
     def expect_no_pull(self) -> None:
         """Note that `fleet.prefetch` has ended: no pull comes ahead of its batch any more."""
-        self.expects_pull = False
+        self._expects_pull = False
 
     def is_pending(self, lookup: Lookup) -> bool:
         """Whether the rows have been asked for."""
         return id(lookup) in self._pending
 
     def forget(self, lookup: Lookup) -> None:
-        """Drop lookups whose rows will not be used after all."""
+        """Drop a lookup whose rows will not be used after all."""
         self._pending.pop(id(lookup), None)
 
     def forget_rows(self, table: int) -> None:  # noqa: B027 - geo has copies of each table
@@ -116,7 +119,7 @@ class PushPolicy(ABC):
         self.refresh()
 
     def close(self) -> None:
-        """Let go of what the policy holds, whatever happened before; what was not sent is lost."""
+        """Let go of everything, whatever happened before; what was not sent is lost."""
         self._pending.clear()
 
     def refresh(self, *, is_exact: bool = True) -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYetError
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fleet.ps.job.patience import rpc_timeout_s
 from fleet.ps.worker.calling.pending import PendingPull
@@ -21,11 +21,9 @@ from fleet.ps.worker.sending.merge import merged
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensors
     from fleet.ps.worker.asking.lookup import Lookup
+    from fleet.ps.worker.calling.pending import Answers
 
 _POLL_S = 0.2
-
-Answers = list[tuple[Any, "Tensors"]]
-
 
 # How long a push waits for the pull of a later batch: that comes at once, unless the data is slow.
 _RIDE_S = 0.01
@@ -51,7 +49,7 @@ class _Push:
         return self.lookups is lookups
 
     def leave(self) -> Sequence[Lookup]:
-        """The push goes now; what rides along."""
+        """Let the push go now; returns the lookups that ride along."""
         self.may_go.wait(_RIDE_S)
         with self.lock:
             self.is_gone = True
@@ -92,7 +90,7 @@ class Async(PushPolicy):
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
         push = _Push(gradients)
-        if self.expects_pull and self._setup.max_merge == 1:
+        if self._expects_pull and self._setup.max_merge == 1:
             self._waiting = push
         else:
             push.may_go.set()
@@ -144,14 +142,14 @@ class Async(PushPolicy):
         with suppress(queue.Empty):
             while True:
                 num_lost += self._queue.get_nowait() is not None
-        self._queue.put_nowait(None)  # whoever trains is here, so nothing else has come in
+        self._queue.put_nowait(None)  # the thread that trains is here, so nothing else has come in
         if self._error is None:
             self._warn_of_loss(num_lost)
         for thread in self._threads:
             thread.join(rpc_timeout_s() + 10)
 
     def _let_go(self) -> None:
-        """No pull will come for the last push."""
+        """Let the last push go: no pull will ride along."""
         push, self._waiting = self._waiting, None
         if push is not None:
             push.may_go.set()
@@ -176,7 +174,7 @@ class Async(PushPolicy):
                 return
 
     def _raise(self) -> None:
-        """An error of a thread belongs to whoever trains."""
+        """Raise the error of a thread in the one that trains."""
         if self._error is not None:
             raise self._error
 
@@ -187,9 +185,9 @@ class Async(PushPolicy):
             self._load(*dense)
 
     def _keep(self, answers: Answers, num_before: int = 0, restarts: int | None = None) -> None:
-        """Note dense parameters that came with answers, after so many other tensors.
+        """Note the dense parameters of answers, which come after `num_before` other tensors.
 
-        Not those that were asked for before a restart, if it is told how many there had been.
+        `restarts`: how many there had been when they were asked for; after another one they are dropped.
         """
         version = max(header.version for header, _ in answers)
         with self._lock:

@@ -14,14 +14,14 @@ from fleet.ps.worker.asking.keys import Route, unique
 from fleet.ps.worker.asking.lookup import CPU, Lookup
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.modes.geo_dense import DenseCopy
-from fleet.ps.worker.modes.geo_exchange import Changed, Exchange
+from fleet.ps.worker.modes.geo_exchange import ChangedRows, Exchange
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 if TYPE_CHECKING:
     from fleet.ps.job.spec import TableSpec
     from fleet.ps.wire.messages import Tensors
 
-# By how much servers may round what they store.
+# By how much servers may round a value that they store.
 _ROUNDING = {"float32": 0.0, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
@@ -30,9 +30,9 @@ class _Part(NamedTuple):
 
     lookup: Lookup
     positions: torch.Tensor
-    """Where they are among all."""
+    """Where these keys are among all keys of the lookup."""
     located: _native.Located
-    """The copies of all."""
+    """Where the copies of all its keys are."""
 
 
 class Geo(PushPolicy):
@@ -62,16 +62,16 @@ class Geo(PushPolicy):
         self._steps = self._exchanged = 0
         """Steps made here, and those of them whose outcome the servers have."""
         self._exchange: Exchange | None = None
-        """What is under way."""
+        """The exchange that is under way."""
         self._heard = setup.version
         """The servers' version at the last exchange."""
         self._failure: FleetError | None = None
         self._last = Gradients(0)
-        """The last step's: how many there were, and where the data was."""
+        """Empty gradients of the last step, which say how many steps there were and where the data was."""
         self._dense = None if self._flat is None else DenseCopy(self._flat)
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
-        """Only rows that this worker has no copy of, or one that is old, come from the servers."""
+        """Ask the servers only for rows that this worker has no copy of, or an old one."""
         parts = [self._missing(lookup) for lookup in lookups]
         wanted = [part.lookup for part in parts if part.lookup.num_rows]
         if wanted:
@@ -87,7 +87,7 @@ class Geo(PushPolicy):
             super().forget(part.lookup)
 
     def forget_rows(self, table: int) -> None:
-        """Drop the copies of a table; nothing of them may be trained and not sent."""
+        """Drop the copies of a table; all that was trained in them must have been sent."""
         self._copies[table].clear()
         self._fetched.clear()
         self._located.clear()
@@ -139,7 +139,7 @@ class Geo(PushPolicy):
     def restart_at(self, version: int) -> None:
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
-            exchange.wait()  # it was for what the servers had before
+            exchange.wait()  # it went to what the servers had before
         for copies in self._copies:
             copies.clear()
         self._fetched.clear()
@@ -180,13 +180,13 @@ class Geo(PushPolicy):
         lookup.set_rows(rows, self._setup.device, with_grad)
 
     def _begin_exchange(self) -> None:
-        """Send what the window has changed; the one before has to be over."""
+        """Send what the window has changed, when the exchange before is over."""
         self._end_exchange()
         if self._failure is not None:
             raise self._failure  # some servers may have added the differences: they must not be sent again
         job = self._client.job
         changed = [
-            Changed(table, *copies.difference(job.num_workers, self._client.num_servers))
+            ChangedRows(table, *copies.difference(job.num_workers, self._client.num_servers))
             for table, copies in enumerate(self._copies)
         ]
         dense = [] if self._dense is None else self._dense.difference(job.num_workers, job.num_servers, self.num_groups)
@@ -237,7 +237,7 @@ def _copies(spec: TableSpec) -> _native.Copies:
 
 
 def _together(parts: Sequence[TablePush]) -> TablePush:
-    """One push for those of one table; gradients of equal keys are added in the order of the parts."""
+    """One push instead of several of one table; gradients of equal keys are added in the order of the parts."""
     if len(parts) == 1:
         return parts[0]
     keys, inverse = unique(torch.cat([part.keys for part in parts]))

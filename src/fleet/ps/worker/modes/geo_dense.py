@@ -21,11 +21,11 @@ class DenseCopy:
         self._start = self._server = self._sent = flat.value_buffer.clone()
 
     def reset(self) -> None:
-        """The model has just been given the servers' values."""
+        """Begin a window: the model has just been given the servers' values."""
         self._start = self._server = self._flat.value_buffer.clone()
 
     def difference(self, num_workers: int, num_servers: int, num_groups: int) -> list[list[Tensor]]:
-        """What this window has changed, for each server one buffer for each group; the next window begins."""
+        """End a window: what it has changed, for each server one buffer for each group."""
         flat = self._flat
         self._sent = (flat.value_buffer - self._start) / num_workers
         self._start = flat.value_buffer.clone()
@@ -48,7 +48,7 @@ class DenseCopy:
         own = values.clone()
         load()
         server = values.clone()
-        if torch.equal(server, self._server + self._sent):  # nobody else trains them, or is only late
+        if torch.equal(server, self._server + self._sent):  # nobody else trains them, or the others are only late
             self._start = self._start if awaited else server
             values.copy_(own)
         else:

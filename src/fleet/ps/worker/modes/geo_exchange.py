@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _GRACE_S = 30.0
 
 
-class Changed(NamedTuple):
+class ChangedRows(NamedTuple):
     """What a window has changed of one table; keys are grouped by server."""
 
     table: int
@@ -38,8 +38,8 @@ class Changed(NamedTuple):
     offsets: NDArray[np.int64]
 
 
-class Answered(NamedTuple):
-    """What servers have now of some rows of a table, and what of it this worker sent."""
+class AnsweredRows(NamedTuple):
+    """The values that servers have now of some rows of a table, and the part of them that this worker sent."""
 
     table: int
     keys: torch.Tensor
@@ -55,8 +55,8 @@ class Exchange:
     client: Client
     gradients: Gradients
     """The gradients of the dense parameters; rows are added on the way."""
-    changed: Sequence[Changed]
-    answers: list[Answered] = field(default_factory=list, init=False)
+    changed: Sequence[ChangedRows]
+    answers: list[AnsweredRows] = field(default_factory=list, init=False)
     dense: list[Tensors] = field(default_factory=list, init=False)
     version: int = field(default=0, init=False)
     _error: BaseException | None = field(default=None, init=False)
@@ -88,7 +88,7 @@ class Exchange:
             raise self._error
 
     def wait(self) -> None:
-        """Return when it is over, however it ended, or when it should have been."""
+        """Return when it is over, however it ended, or when its time is up."""
         self._thread.join(rpc_timeout_s() + _GRACE_S)
 
     def _run(self) -> None:
@@ -101,7 +101,7 @@ class Exchange:
         job = self.client.job
         with measured("route"):
             self.gradients.tables += [_push_of(part) for part in self.changed]
-            self.gradients = self.client.encoder.encode(self.gradients)  # what servers read is what was sent
+            self.gradients = self.client.encoder.encode(self.gradients)  # rounded, as servers will read them
             asked = [
                 _asked(push, part.touches, job.num_workers, job.tables[push.table].width)
                 for push, part in zip(self.gradients.tables, self.changed, strict=True)
@@ -113,10 +113,10 @@ class Exchange:
         self.version, self.dense = PendingPull(pending.results, lookups).finish(CPU, False)
         for lookup, sent, touches in asked:
             assert lookup.rows is not None
-            self.answers.append(Answered(lookup.table, lookup.route.grouped, sent, touches, lookup.rows))
+            self.answers.append(AnsweredRows(lookup.table, lookup.route.grouped, sent, touches, lookup.rows))
 
 
-def _push_of(part: Changed) -> TablePush:
+def _push_of(part: ChangedRows) -> TablePush:
     keys, sent = torch.from_numpy(part.keys), torch.from_numpy(part.sent)
     return TablePush(part.table, 1.0, keys, sent, part.offsets.tolist())
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fleet.ps.worker.calling.pending import Pending, PendingPull
-from fleet.ps.worker.calling.settle import must_settle, settle
+from fleet.ps.worker.calling.step_norm import must_settle, settle
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.sending.gradients import Gradients
 
@@ -20,9 +20,9 @@ class Sync(PushPolicy):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._version = setup.version
-        """Steps done by all workers, which is the step that comes next."""
+        """How many steps all workers have done: the number of the step that comes next."""
         self._sent: Pending | None = None
-        """The last push, where its answer is not worth waiting for at once; the servers may not have it for good."""
+        """The last push, if nobody has waited for its answer yet; the servers may still lose it."""
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
         self._settle()
@@ -50,7 +50,7 @@ class Sync(PushPolicy):
             self._load(dense, version)
 
     def _step_by_norm(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
-        """Push, see the step to its end, and ask for what the next batch needs."""
+        """Push, settle the norm of the step, and ask for what the next batch needs."""
         outcomes = settle(self._client, self._version, self._client.push(gradients))
         self._client.note([(one, ()) for one in outcomes])
         self._version += 1

@@ -1,4 +1,5 @@
-"""What hangs on the steps of a worker: the contract, and the parts that count.
+"""What hangs on the steps of a worker: the contract of its parts, and parts that belong to no other room.
 
-Ask `contract.StepPart` for the moments at which a part is called, and `meters` for what a step's parts have taken.
+`meters` adds up where its time goes, `measured_steps` reports each step, `no_hot_tables` is what a job without hot rows
+has. The contract is `contract`; ask for `contract.StepPart`.
 """

@@ -42,7 +42,7 @@ class Done:
     num_lookups: int = 0
     """How often rows were looked up to be trained."""
     count: StepCount = field(default_factory=StepCount)
-    """Counts the steps, of all lives."""
+    """Counts the steps of all lives."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ class StepPart:
         """The gradients of a step are about to be sent; `update.gradients.position` may be set."""
 
     def after_push(self, update: Update) -> None:
-        """They have been sent, as the mode does it."""
+        """The gradients have been sent, as the mode does it."""
 
     def zeroed(self, groups: Collection[int]) -> None:
         """The gradients of some dense groups were dropped, or set to zeros."""
 
     def close(self) -> None:
-        """Let go of everything; calling it again changes nothing."""
+        """Let go of everything; idempotent."""
 
 
 class AtClose(StepPart):

@@ -51,7 +51,7 @@ def training_s() -> float:
 
 
 def read() -> Iterator[Sample]:
-    """For `fleet.observe.metrics`."""
+    """All of it, as samples for `fleet.observe.metrics`."""
     with _lock:
         seconds, beside, counted = dict(_seconds), dict(_beside), dict(_counts)
     for part, total in seconds.items():

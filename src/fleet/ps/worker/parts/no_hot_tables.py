@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from fleet.ps.worker.parts.contract import StepPart
 
 if TYPE_CHECKING:
-    from fleet.ps.hot.hot_rows import Placement
+    from fleet.ps.hot.hot_rows import SlotPlacement
     from fleet.ps.worker.asking.lookup import Lookup
 
 
 class NoHotTables(StepPart):
-    """The contract, and a job without such tables. `fleet.ps.hot.hot_tables` has the other one."""
+    """The contract, and a job without such tables. `fleet.ps.hot.hot_tables` is for a job with some."""
 
     sizes: Mapping[int, int] = {}
     """How many rows of each table are here at least."""
@@ -22,12 +22,12 @@ class NoHotTables(StepPart):
         """Whether hot rows of a table are trained here. The methods below are for lookups of such tables."""
         return False
 
-    def expect(self, table: int) -> Placement:
-        """What a lookup of a table will be placed by, aside."""
+    def expect(self, table: int) -> SlotPlacement:
+        """The placement of a lookup of a table, which `place` will fill in."""
         raise NotImplementedError(table)
 
-    def place(self, lookup: Lookup, placement: Placement) -> None:
-        """Aside: have the rows of a lookup here until it is gone."""
+    def place(self, lookup: Lookup, placement: SlotPlacement) -> None:
+        """Have the rows of a lookup here for as long as it lives; called in the side thread."""
 
     def fill(self, lookup: Lookup) -> None:
         """Give a lookup that was placed the rows as they are now."""

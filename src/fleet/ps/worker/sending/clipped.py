@@ -80,7 +80,7 @@ class RowsGradient(_Plain):
         return super().__torch_function__(func, types, args, kwargs)
 
     def norm_of_rows(self, ord: float = 2.0, **_: Any) -> torch.Tensor:
-        """That of all rows of the tables that the module has; those of a table that others share count once."""
+        """The norm of the gradients of all rows of the module's tables; a table that modules share counts once."""
         worker, weight = self.worker(), self.weight()
         rows: list[torch.Tensor] = []
         for table in sorted({lookup.table for lookup in worker.used}) if worker is not None else ():
@@ -91,7 +91,7 @@ class RowsGradient(_Plain):
             return torch.tensor(norm_of(rows, ord), dtype=self.dtype, device=self.device)
 
     def drop_rows(self) -> None:
-        """Set them to zeros, as `model.zero_grad(set_to_none=False)` does."""
+        """Drop the gradients of the rows, as `model.zero_grad(set_to_none=False)` sets those of layers to zeros."""
         worker, weight = self.worker(), self.weight()
         for lookup in worker.used if worker is not None else ():
             if lookup.weight is weight and lookup.rows is not None:
@@ -99,7 +99,7 @@ class RowsGradient(_Plain):
 
     @torch.no_grad()
     def scale_rows(self, factor: torch.Tensor | float) -> None:
-        """Multiply them, as a call on all gradients does."""
+        """Multiply the gradients of the rows, as a call on all gradients does."""
         worker, weight = self.worker(), self.weight()
         if worker is None:
             return
@@ -116,11 +116,11 @@ _LISTS: Mapping[Any, Callable[..., Any]] = {
     torch._foreach_clamp_min_: torch.Tensor.clamp_,
     torch._foreach_clamp_max_: torch.Tensor.clamp_,
 }
-"""Functions of many tensors, and those of one that they come to."""
+"""Functions of many tensors, each with the function that it calls for one."""
 
 
 def gradient_of_rows(weight: torch.Tensor, worker: Worker | None) -> torch.Tensor:
-    """What stands for the gradients of the rows that a module's `weight` stands for."""
+    """The gradient of a module's `weight`, which stands for those of its rows."""
     made = torch.zeros_like(weight)
     if worker is None:
         return made
@@ -130,13 +130,13 @@ def gradient_of_rows(weight: torch.Tensor, worker: Worker | None) -> torch.Tenso
 
 
 def mark_shared(parameter: torch.Tensor) -> None:
-    """Backward has left a gradient that is one part of a mean."""
+    """Mark a gradient that backward has left: it is this worker's part of a mean."""
     if type(parameter.grad) is torch.Tensor:
         parameter.grad = parameter.grad.as_subclass(SharedGradient)
 
 
 def _is_torchs() -> bool:
-    """Whether it is one of torch's functions for clipping that does this."""
+    """Whether one of torch's functions for clipping is calling."""
     frame: FrameType | None = sys._getframe(2)
     for _ in range(_DEPTH):
         if frame is None or frame.f_globals.get("__name__") == _TORCHS:

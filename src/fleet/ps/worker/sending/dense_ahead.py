@@ -24,14 +24,15 @@ import torch
 from fleet.ps.wire.transport import TakesAhead
 from fleet.ps.worker.parts.contract import Done, StepPart, Update
 from fleet.ps.worker.parts.meters import count
-from fleet.ps.worker.sending.worth import Worth
+from fleet.ps.worker.sending.backoff import Backoff
 
 if TYPE_CHECKING:
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.sending.flat import FlatParameters, Portion
+    from fleet.ps.worker.sending.flat import FlatParameters
+    from fleet.ps.worker.sending.flat_layout import Portion
 
 BUCKET_BYTES = 256 << 10
-"""A bucket has at least as many, but for the last one of a group: each costs a message."""
+"""The least size of a bucket, but for the last one of a group: each bucket costs a message."""
 MOST_BUCKETS = 128
 """The most buckets of one group on one server: a large group has larger ones."""
 LEAST_BYTES = 64 << 10
@@ -41,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
-class Bucket:
+class AheadBucket:
     """Some of what a server gets of a dense group."""
 
     server: int
@@ -61,7 +62,7 @@ class Bucket:
         self.parameters = frozenset(portion.parameter for portion in self.portions)
 
 
-def buckets_of(flat: FlatParameters) -> list[Bucket]:
+def buckets_of(flat: FlatParameters) -> list[AheadBucket]:
     """The buckets of all servers and groups, each group from its end: backward begins with what the model uses last."""
     found = []
     for (server, group), portions in flat.portions().items():
@@ -74,20 +75,20 @@ def buckets_of(flat: FlatParameters) -> list[Bucket]:
             taken.insert(0, portions[position])
             size = sum(portion.size for portion in taken)
             if size >= least or position == 0:
-                found.append(Bucket(server, group, end - size, taken, size))
+                found.append(AheadBucket(server, group, end - size, taken, size))
                 end, taken = end - size, []
     return found
 
 
 class DenseAhead(StepPart):
-    """One worker's. Used by the thread that trains, and by those of backward."""
+    """Sends one worker's gradients ahead. Used by the thread that trains, and by those of backward."""
 
-    def __init__(self, flat: FlatParameters, buckets: Sequence[Bucket], client: Client, done: Done) -> None:
+    def __init__(self, flat: FlatParameters, buckets: Sequence[AheadBucket], client: Client, done: Done) -> None:
         self._flat = flat
         self._client = client
         self._done = done
         self._buckets = buckets
-        self._of: defaultdict[int, list[Bucket]] = defaultdict(list)
+        self._of: defaultdict[int, list[AheadBucket]] = defaultdict(list)
         for bucket in self._buckets:
             for number in bucket.parameters:
                 self._of[number].append(bucket)
@@ -98,7 +99,7 @@ class DenseAhead(StepPart):
         """Groups of which a gradient has come since their last step."""
         self._sent_bytes: defaultdict[int, int] = defaultdict(int)
         """The bytes sent of each group, in this step."""
-        self._worth = Worth()
+        self._backoff = Backoff()
         self._hooks = [
             flat.parameter(number).register_post_accumulate_grad_hook(partial(self._arrived, number))
             for number in self._of
@@ -115,32 +116,32 @@ class DenseAhead(StepPart):
                 way.claim(dense[bucket.server][groups.index(bucket.group)], bucket.begin, bucket.number)
 
     def after_push(self, update: Update) -> None:
-        """Learn from the push of some groups, and begin anew."""
+        """Learn how much of what was sent ahead was of use, and begin the next step."""
         groups = update.gradients.lrs
         ways = {bucket.server: self._way(bucket.server) for bucket in self._buckets}
         joined = sum(way.settle_ahead() for way in ways.values() if way is not None)
         sent = sum(self._sent_bytes.pop(group, 0) for group in groups)
         count("ahead.joined_bytes", joined)
-        if self._worth.note(sent, joined):
+        if self._backoff.note(sent, joined):
             count("ahead.rests", 1)
             _log.info(
                 "%d of %d bytes of dense gradients that left ahead of their step were changed before it, as clipping "
                 "does: they go along with the next %d steps",
                 sent - joined,
                 sent,
-                self._worth.resting,
+                self._backoff.resting,
             )
         for number in self._parameters_of(groups):
             self._expected[number] = self._num_arrived[number]
         self._begin(groups)
 
     def zeroed(self, groups: Collection[int]) -> None:
-        """Gradients that have come before do not count."""
+        """Forget the gradients that have come: they were dropped."""
         if self._begun.intersection(groups):
             self._begin(groups)
 
     def close(self) -> None:
-        """Leave the parameters as they were."""
+        """Take the hooks off the parameters."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -149,7 +150,7 @@ class DenseAhead(StepPart):
         return {number for bucket in self._buckets if bucket.group in groups for number in bucket.parameters}
 
     def _begin(self, groups: Collection[int]) -> None:
-        """Nothing of some groups has come, and nothing is sent."""
+        """Begin a step of some groups: none of their gradients has come, and nothing is sent."""
         self._begun.difference_update(groups)
         for number in self._parameters_of(groups):
             self._num_arrived[number] = 0
@@ -162,27 +163,27 @@ class DenseAhead(StepPart):
             bucket.num_missing = sum(self._expected[number] > 0 for number in bucket.parameters)
 
     def _way(self, server: int) -> TakesAhead | None:
-        """To a server of those that the worker began with; others get the buffers in other pieces."""
-        place = self._client.place
-        transport: object = place.transports[server] if place.is_declared else None
+        """The connection to a server; None if it takes nothing ahead, or gets the buffers in other pieces."""
+        server_set = self._client.server_set
+        transport: object = server_set.transports[server] if server_set.is_declared else None
         return transport if isinstance(transport, TakesAhead) else None
 
     def _arrived(self, number: int, _: torch.Tensor) -> None:
         """Backward has added to the gradient of a parameter."""
         self._begun.add(self._of[number][0].group)
         self._num_arrived[number] += 1
-        if self._num_arrived[number] != self._expected[number] or self._worth.resting:
+        if self._num_arrived[number] != self._expected[number] or self._backoff.resting:
             return
         for bucket in self._of[number]:
             bucket.num_missing -= 1
             if bucket.num_missing == 0:
                 self._send(bucket)
 
-    def _send(self, bucket: Bucket) -> None:
+    def _send(self, bucket: AheadBucket) -> None:
         way = self._way(bucket.server)
         if way is None or not way.takes_ahead or self._done.num_updates < self._client.resumed_updates:
             return
-        if bucket.number:  # of a step that did not come
+        if bucket.number:  # sent for a step that did not come
             way.forget_ahead(bucket.number)
         pieces = [piece for portion in bucket.portions if (piece := self._flat.gradient_bytes(portion)) is not None]
         bucket.number = way.send_ahead(pieces) if len(pieces) == len(bucket.portions) else 0
@@ -192,7 +193,7 @@ class DenseAhead(StepPart):
 
 
 def make_ahead(flat: FlatParameters | None, client: Client, done: Done) -> StepPart:
-    """What sends a worker's gradients ahead, where that is built: from CPU memory, in float32, enough for a bucket."""
+    """The part that sends gradients ahead: from CPU memory, in float32, where they fill a bucket; else an idle one."""
     dense = client.job.dense
     if flat is None or not flat.is_on_host or dense.gradient_format != "float32" or dense.topk is not None:
         return StepPart()

@@ -29,7 +29,7 @@ from fleet.strategy.wire import WireConfigs
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor
 
-_WORKER = 0x9E3779B97F4A7C15  # far apart for each: no two workers round alike
+_WORKER = 0x9E3779B97F4A7C15  # sets the seeds of workers far apart: no two round alike
 _MASK = (1 << 64) - 1
 
 
@@ -70,9 +70,9 @@ class EncodedDense:
     """The dense gradients of one push as they travel."""
 
     tensors: Sequence[Sequence[Tensor]]
-    """For each server those of all pushed groups."""
+    """For each server, the tensors of all pushed groups."""
     forms: Sequence[Sequence[ps_pb2.PushRequest.Dense]]
-    """For each server how each group travels."""
+    """For each server, how each group travels."""
     sizes: Sequence[Sequence[int]]
 
     def values(self) -> list[list[Tensor]]:
@@ -84,7 +84,7 @@ class EncodedDense:
 
 
 class Encoder:
-    """One worker's. Used from one thread at a time."""
+    """Encodes one worker's gradients. Used from one thread at a time."""
 
     def __init__(self, job: JobSpec, worker: int) -> None:
         self._job = job
@@ -97,7 +97,7 @@ class Encoder:
         self._residuals.clear()
 
     def encode(self, gradients: Gradients) -> Gradients:
-        """The same in the formats of the job; what is encoded already stays as it is."""
+        """The gradients in the formats of the job; what is encoded already stays as it is."""
         if gradients.encoded is not None:
             return gradients
         tables = [self._table(part, gradients.steps) for part in gradients.tables]
@@ -131,7 +131,7 @@ class Encoder:
     def _dense(
         self, spec: DenseSpec, server: int, group: int, values: Floats, absent: Collection[int]
     ) -> tuple[list[Tensor], ps_pb2.PushRequest.Dense]:
-        # Running statistics are no gradients. And what servers will leave out must not spoil what comes after it.
+        # Running statistics are no gradients; and a NaN that servers will leave out must not stay in the residual.
         is_left_out = self._job.nonfinite == "skip" and not _native.all_finite(values)
         if spec.groups[group].name == "average" or is_left_out:
             return [values], ps_pb2.PushRequest.Dense()
@@ -172,7 +172,7 @@ def _spans(spec: DenseSpec, server: int, group: int, absent: Collection[int]) ->
 
 @contextmanager
 def _kept(residual: Floats, spans: Sequence[slice]) -> Iterator[None]:
-    """Servers leave these alone: what has not been sent of them stays for a step that has them."""
+    """Inside, these spans are zeros: servers leave absent parameters alone, so their residuals stay for later."""
     saved = [residual[span].copy() for span in spans]
     for span in spans:
         residual[span] = 0.0

@@ -10,10 +10,8 @@ and spans that touch are one.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,23 +22,7 @@ from fleet.ps.job.dense_spec import DenseBlock, check_cover
 from fleet.ps.job.server_parameters import Named, distinct_parameters
 from fleet.ps.job.staging import wait_for
 from fleet.ps.wire.messages import Tensor
-
-ALIGNMENT = 16  # elements, 64 bytes
-
-Span = tuple[int, int]
-
-
-class Portion(NamedTuple):
-    """Some elements of a parameter, which is given by its number among all."""
-
-    parameter: int
-    begin: int
-    end: int
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return 4 * (self.end - self.begin)
+from fleet.ps.worker.sending.flat_layout import Portion, Span, begins_of, portions_of, spans_of
 
 
 @dataclass
@@ -56,7 +38,7 @@ class _Slot:
     version: int = 0
     """The parameter's version: torch counts what is done to it in place."""
     is_absent: bool = False
-    """Whether it had no gradient when they were last collected."""
+    """Whether it had no gradient when gradients were last collected."""
 
 
 class FlatParameters:
@@ -83,7 +65,7 @@ class FlatParameters:
                 raise UsageError(f"parameter {name!r} is in group {group}, but its blocks in group {home[name][1]}")
         self.device = kept[0][1].device if kept else torch.device("cpu")
         ordered = sorted(kept, key=lambda one: home[one[0]])
-        begins, size = _begins([parameter.numel() for _, parameter, _ in ordered])
+        begins, size = begins_of([parameter.numel() for _, parameter, _ in ordered])
         self.value_buffer = torch.zeros(size, dtype=torch.float32, device=self.device)
         self.shared_buffer = torch.zeros(size + len(ordered), dtype=torch.float32, device=self.device)
         """What workers average where dense parameters stay with them: gradients, then `note_presence`'s marks."""
@@ -92,11 +74,11 @@ class FlatParameters:
             self._take(name, parameter, begin, group)
             for (name, parameter, group), begin in zip(ordered, begins, strict=True)
         ]
-        self._spans = _spans({slot.name: slot.begin for slot in self._slots}, blocks)
+        self._spans = spans_of({slot.name: slot.begin for slot in self._slots}, blocks)
         self._statistics_spans = [
             span for (_, group), spans in self._spans.items() if group == statistics for span in spans
         ]
-        # What servers see of a buffer on a device: for gradients a copy of it, for values the way there.
+        # Beside buffers on a GPU: gradients on their way to servers, and values on their way back.
         self._host_gradients = self.gradient_buffer if self.is_on_host else self._pinned(size)
         self._host_values = self.value_buffer if self.is_on_host else self._pinned(size)
         self._gradient_bytes = gradients = _bytes(self._host_gradients)
@@ -147,26 +129,19 @@ class FlatParameters:
 
     def portions(self) -> dict[tuple[int, int], list[Portion]]:
         """What `pieces` are made of, for each server and each group whose gradients are those of parameters."""
-        begins = [slot.begin for slot in self._slots]
-        found: dict[tuple[int, int], list[Portion]] = {}
-        for (server, group), spans in self._spans.items():
-            if group == self._statistics:
-                continue
-            own = found.setdefault((server, group), [])
-            for begin, end in spans:
-                for number in range(max(0, bisect_right(begins, begin) - 1), bisect_left(begins, end)):
-                    slot = self._slots[number]
-                    low, high = max(begin, slot.begin), min(end, slot.begin + slot.parameter.numel())
-                    if low < high:
-                        own.append(Portion(number, low - slot.begin, high - slot.begin))
-        return found
+        begins, sizes = [slot.begin for slot in self._slots], [slot.parameter.numel() for slot in self._slots]
+        return {
+            (server, group): portions_of(spans, begins, sizes)
+            for (server, group), spans in self._spans.items()
+            if group != self._statistics
+        }
 
     def parameter(self, number: int) -> torch.Tensor:
-        """The parameter that a portion is of."""
+        """A parameter, by its number in a `Portion`."""
         return self._slots[number].parameter
 
     def gradient_bytes(self, portion: Portion) -> memoryview | bytes | None:
-        """The gradient that a portion has at this moment, wherever it lies; None if it is none of plain floats here."""
+        """The present gradient of a portion, as bytes; None unless it is plain float32 in CPU memory."""
         slot = self._slots[portion.parameter]
         gradient = slot.parameter.grad
         if gradient is None:
@@ -197,7 +172,7 @@ class FlatParameters:
             return
         source = source.view(np.float32)
         if (loaded := self._loaded.get((server, group))) is not None:
-            loaded.synchronize()  # the answer before may still be on its way out of the memory that this one goes to
+            loaded.synchronize()  # the copy of the last answer may still read the memory that this one goes to
         start = 0
         for begin, end in self.spans(server, group):
             self._values_array[begin:end] = source[start : start + end - begin]
@@ -209,7 +184,7 @@ class FlatParameters:
 
     @torch.no_grad()
     def collect_gradients(self) -> None:
-        """See to it that the buffer holds every gradient, whatever was done to `.grad` since the last step.
+        """Make the buffer hold every gradient, whatever was done to `.grad` since the last step.
 
         What autograd put there after `zero_grad`, a new tensor, a sparse gradient: it is copied, and `.grad` is a view
         again. A parameter without a gradient stays so.
@@ -272,12 +247,12 @@ class FlatParameters:
         return changed
 
     def take_statistics(self) -> None:
-        """Write what stands in the place of their gradients into the running statistics."""
+        """Write into the running statistics what the gradient buffer has in their place."""
         for begin, end in self._statistics_spans:
             self.value_buffer[begin:end] = self.gradient_buffer[begin:end]
 
     def zero_grad(self, groups: Collection[int] | None = None, *, set_to_none: bool = True) -> None:
-        """Let the parameters, or those of some groups, have no gradient; or set them to zeros, in place."""
+        """Drop the gradients of all parameters, or of some groups; or set them to zeros in place."""
         if set_to_none:
             for slot in self._slots:
                 if groups is None or slot.group in groups:
@@ -294,13 +269,13 @@ class FlatParameters:
                 slot.parameter.grad.zero_()
 
     def to_host(self) -> None:
-        """Bring the gradients to where `pieces` are: nothing in CPU memory, else a copy that is complete on return."""
+        """Copy the gradients to CPU memory, where `pieces` are, and wait for that; nothing if they lie there."""
         if not self.is_on_host:
             self._host_gradients.copy_(self.gradient_buffer, non_blocking=True)
             wait_for(self.device)
 
     def from_host(self) -> None:
-        """The way back: gradients that were changed where `pieces` are become those of the parameters."""
+        """Take gradients that were changed where `pieces` are back into the parameters."""
         if not self.is_on_host:
             self.gradient_buffer.copy_(self._host_gradients)
 
@@ -325,27 +300,6 @@ class FlatParameters:
 
     def _pinned(self, size: int) -> torch.Tensor:
         return torch.zeros(size, dtype=torch.float32, pin_memory=self.device.type == "cuda")
-
-
-def _begins(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where each parameter begins, and the size of the buffer."""
-    begins, end = [], 0
-    for size in sizes:
-        begins.append(end)
-        end += -(-size // ALIGNMENT) * ALIGNMENT
-    return begins, end
-
-
-def _spans(begins: dict[str, int], blocks: Sequence[DenseBlock]) -> dict[tuple[int, int], tuple[Span, ...]]:
-    """The spans of each server and group, in the order of the blocks; those that touch are one."""
-    spans: dict[tuple[int, int], list[Span]] = {}
-    for block in blocks:
-        begin, end = begins[block.parameter] + block.begin, begins[block.parameter] + block.end
-        known = spans.setdefault((block.server, block.group), [])
-        if known and known[-1][1] == begin:
-            begin = known.pop()[0]
-        known.append((begin, end))
-    return {place: tuple(known) for place, known in spans.items()}
 
 
 def _dense(gradient: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:

@@ -65,11 +65,11 @@ class Gradients:
     """The learning rate of each dense group that is pushed, ascending."""
     pulled_version: int = 0
     stepped: frozenset[int] | None = None
-    """The tables that the step was about, also those without a gradient in it; None: all."""
+    """The tables that the step trains, with those that had no gradient in it; None: all."""
     steps: int = 0
     """How many steps of this worker are in this push and those before it, in all its lives."""
     position: bytes = b""
-    """Where its data is after them."""
+    """Where the data of this worker is after these steps."""
     is_pass: bool = False
     """Whether the worker has no batch left, and only takes part in the step."""
     absent: tuple[int, ...] = ()

@@ -28,7 +28,7 @@ def merged(pushes: Sequence[Gradients], job: JobSpec) -> Gradients:
     tables = [
         _merge_tables(
             [part for push in pushes for part in push.tables if part.table == index],
-            sum(push.stepped is None or index in push.stepped for push in pushes),  # not those of another optimizer
+            sum(push.stepped is None or index in push.stepped for push in pushes),  # not pushes of another optimizer
             job,
         )
         for index in sorted({part.table for push in pushes for part in push.tables})

@@ -1,6 +1,6 @@
 """The norm of a worker's gradients, which it scales before anything is sent.
 
-In sync mode with several workers the mean of a step is known to the servers alone, and each has a part of it:
+In sync mode with several workers only the servers know the mean of a step, and each has a part of it:
 `fleet.ps.server.clipping` has them find the norm of all.
 """
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def clip_here(worker: Worker, max_norm: float, groups: Collection[int], tables: Collection[int]) -> None:
-    """Scale the gradients that the next step sends of some dense groups and tables, if they are longer together."""
+    """Scale the gradients that the next step sends of some dense groups and tables, if their norm is larger."""
     factor = factor_of(max_norm, squared_norm_here(worker, groups, tables))
     if factor < 1.0:
         worker.multiply_gradients(factor, groups, tables)
 
 
 def squared_norm_here(worker: Worker, groups: Collection[int], tables: Collection[int]) -> float:
-    """That of this worker's gradients; what will be skipped for a NaN or an Inf has no share in it."""
+    """The squared norm of this worker's gradients, without what will be skipped for a NaN or an Inf."""
     skips, found = worker.client.job.nonfinite == "skip", []
     if worker.flat is not None and groups:
         worker.flat.collect_gradients()

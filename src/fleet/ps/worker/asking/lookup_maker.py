@@ -6,14 +6,14 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleet.ps.worker.asking.ahead import Ahead
 from fleet.ps.worker.asking.lookup import Lookup, Request, completed, make_lookup
+from fleet.ps.worker.asking.side_thread import used_here
 from fleet.ps.worker.parts.contract import StepPart, Update
 
 if TYPE_CHECKING:
     import torch
 
-    from fleet.ps.worker.asking.aside import After, AtOnce
+    from fleet.ps.worker.asking.side_thread import After, MadeLater, MadeNow, NoSideThread
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.modes.base import PushPolicy
     from fleet.ps.worker.parts.no_hot_tables import NoHotTables
@@ -21,18 +21,40 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class LookupsAhead(StepPart):
-    """Makes lookups, ahead or when they are asked for; their rows are the policy's affair, or that of hot tables."""
+class PendingLookup:
+    """The lookup of a batch that is known ahead: made already, or beside the model while it computes."""
+
+    def __init__(self, request: Request, made: MadeNow[Lookup] | MadeLater[Lookup]) -> None:
+        self.request = request
+        self._made = made
+        self._lookup: Lookup | None = None
+
+    def get(self) -> Lookup:
+        """Wait until the lookup is made; called by the thread that trains."""
+        if self._lookup is None:
+            self._lookup = self._made.get()
+            used_here(self._lookup.inverse)
+        return self._lookup
+
+
+class LookupMaker(StepPart):
+    """Makes lookups, ahead or when they are asked for; the policy pulls their rows, or hot tables fill them."""
 
     def __init__(
-        self, client: Client, policy: PushPolicy, device: torch.device, aside: AtOnce, hot: NoHotTables
+        self, client: Client, policy: PushPolicy, device: torch.device, side_thread: NoSideThread, hot: NoHotTables
     ) -> None:
-        self._client, self._policy, self._device, self._aside, self._hot = client, policy, device, aside, hot
+        self._client, self._policy, self._device, self._side_thread, self._hot = (
+            client,
+            policy,
+            device,
+            side_thread,
+            hot,
+        )
         # Keys need their number of occurrences where the entry policy counts.
         self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in client.job.tables]
-        self._ahead: list[Ahead] = []  # of the next batch, and until it is used of this one
-        self._newest: list[Ahead] = []  # what the last `prefetch` made
-        self._last_ahead: list[Ahead] = []  # what was ahead when the last step ended
+        self._ahead: list[PendingLookup] = []  # what is made and not used: for the next batch, or still for this one
+        self._newest: list[PendingLookup] = []  # what the last `prefetch` made
+        self._last_ahead: list[PendingLookup] = []  # what was ahead when the last step ended
         self._has_warned = False
 
     def take(self, requests: Sequence[Request]) -> list[Lookup]:
@@ -45,7 +67,7 @@ class LookupsAhead(StepPart):
         self._drop_unused()
         self._newest = [self._begin(request) for request in requests if not self._is_read_late(request)]
         self._ahead += self._newest
-        self._policy.expects_pull = True
+        self._policy.expect_pull()
         if self._policy.pulls_ahead and (
             pulled := [one.get() for one in self._newest if not self._is_hot(one.request)]
         ):
@@ -59,15 +81,15 @@ class LookupsAhead(StepPart):
         return [lookup for lookup in lookups if lookup.rows is None]
 
     def forget_all(self) -> None:
-        """Rows have been replaced on the servers."""
+        """Drop all lookups made ahead, and their rows, which were replaced on the servers."""
         self._forget(list(self._ahead))
 
     def clear(self) -> None:
-        """The servers were given another state; what was asked of them is void."""
+        """Drop all lookups made ahead: the servers were given another state."""
         self._ahead.clear()
 
     def begin(self, used: Sequence[Lookup], *, is_new: bool) -> None:  # noqa: ARG002
-        """The step makes the rows old that the one before it has left."""
+        """Drop what was ahead when the last step ended and is still unused: this step makes its rows old."""
         self._forget([one for one in self._ahead if one in self._last_ahead])
 
     def after_push(self, update: Update) -> None:  # noqa: ARG002
@@ -78,10 +100,10 @@ class LookupsAhead(StepPart):
         return request.table in self._hot and not request.only_read
 
     def _is_read_late(self, request: Request) -> bool:
-        """Whether rows may be read only when they are used: until then steps change them elsewhere."""
+        """Whether rows may only be read at the moment of their use: until then steps change them where the model is."""
         return request.table in self._hot and request.only_read
 
-    def _begin(self, request: Request) -> Ahead:
+    def _begin(self, request: Request) -> PendingLookup:
         """Begin a lookup."""
         spec = self._client.job.tables[request.table]
         complete, width = completed(request, spec), spec.width
@@ -94,11 +116,11 @@ class LookupsAhead(StepPart):
             stays = placement is not None
             lookup = make_lookup(complete, width, num_servers, counts=counts, device=self._device, keys_stay=stays)
             if placement is not None:
-                after()  # rows that lose their place must have been trained
+                after()  # rows that lose their slots must have been trained
                 hot.place(lookup, placement)
             return lookup
 
-        return Ahead(complete, self._aside.make(make))
+        return PendingLookup(complete, self._side_thread.make(make))
 
     def _take_ahead(self, request: Request) -> Lookup | None:
         for position, one in enumerate(self._ahead):
@@ -107,20 +129,20 @@ class LookupsAhead(StepPart):
                 lookup = one.get()
                 if lookup.request.only_read == request.only_read:
                     return lookup
-                self._policy.forget(lookup)  # keys without a row may read otherwise now
+                self._policy.forget(lookup)  # keys without a row read otherwise when they are trained
                 if request.table in self._hot:
                     return None
                 return lookup.asked_again(only_read=request.only_read)
         return None
 
-    def _forget(self, ahead: Sequence[Ahead]) -> None:
-        """Lookups ahead that nobody came for."""
+    def _forget(self, ahead: Sequence[PendingLookup]) -> None:
+        """Drop lookups that were made ahead, and their rows."""
         for one in ahead:
             self._ahead.remove(one)
             self._policy.forget(one.get())
 
     def _drop_unused(self) -> None:
-        """Forget what an earlier `prefetch` but the last one made: its batch is over."""
+        """Drop what the last `prefetch` but one has made and nobody used: its batch is over."""
         unused = [one for one in self._ahead if one not in self._newest]
         self._forget(unused)
         if unused and not self._has_warned:

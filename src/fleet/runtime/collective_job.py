@@ -15,12 +15,12 @@ from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.nn.sparse import SparseModule
 from fleet.roles import Identity
-from fleet.runtime.modules import step_parts
+from fleet.runtime.modules import model_calls
 from fleet.strategy import DistributedStrategy
 
 
-class Pairs:
-    """Made by the first of `distributed_model` and `distributed_optimizer`, which may come in any order.
+class CollectiveJob:
+    """A collective job in this process, made by the first `distributed_model` or `distributed_optimizer`, in any order.
 
     A job may train several models, each with an optimizer of its own.
     """
@@ -46,7 +46,7 @@ class Pairs:
         self.strategy.close("fleet.distributed_model()")
         self._given.append(module)
         self.models.append(model)
-        step_parts.watch(model)
+        model_calls.watch(model)
         for optimizer in self.optimizers:
             self._link(model, optimizer)
         return model
@@ -88,7 +88,7 @@ class Pairs:
 
 
 def _refuse_tables(module: object) -> None:
-    """UsageError for a model whose rows would have to be on servers."""
+    """Raise UsageError for a model whose rows would have to be on servers."""
     for name, one in module.named_modules() if isinstance(module, nn.Module) else ():
         if isinstance(one, SparseModule) and not one.is_held:
             raise UsageError(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fleet.ps.job.placement import Dispatch, Dispatcher
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.life.passing import Passing
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.runtime.jobs import RegisteredJob, ServerJob
     from fleet.runtime.modules.module_job import ModuleJob
     from fleet.runtime.modules.servers import Servers
@@ -78,7 +78,7 @@ class ServerCalls(Questions):
         return self._servers
 
     @property
-    def progress(self) -> Progress | None:
+    def progress(self) -> ScriptProgress | None:
         """Where the script of this worker is, for its next life; None in a job whose workers have one life only."""
         return None if self._is_collective else self._server_side().progress
 
@@ -89,13 +89,13 @@ class ServerCalls(Questions):
             return None
         try:
             return job.worker("a loop over data").passing
-        except NotReadyError:  # it has left them
+        except NotReadyError:  # it has left the servers
             return None
 
     def _end_life(self) -> None:
-        """The script ends: if it has ended well, there is nothing to go on with. A fleetrun sees to that by itself.
+        """Forget where the script of this worker is, if it has ended well: there will be no next life.
 
-        It knows whether all workers have, and until then the job may be killed and go on.
+        Under fleetrun nothing is forgotten here: until all workers have ended, the job may be killed and go on.
         """
         progress = None if self._servers is None else self._servers.progress
         if progress is None:
@@ -108,7 +108,7 @@ class ServerCalls(Questions):
             progress.answers.remove()
 
     def _worker_world(self) -> Callable[[], World] | None:
-        """How the world of the workers is made, where they are started again alone; None: as everywhere."""
+        """Makes the world of the workers of a durable job, who are started again alone; None in any other job."""
         progress = None if self.is_server() else self.progress
         if progress is None:
             return None
@@ -123,7 +123,9 @@ class ServerCalls(Questions):
 
     def _arrival(self) -> Callable[[str], None]:
         """How workers come to what they do together, so that one who does it alone is told; see `Util`."""
-        if self.is_server() or self.progress is not None:  # in a durable job all they say to each other is a meeting
+        if (
+            self.is_server() or self.progress is not None
+        ):  # in a durable job everything they say to each other is said at a meeting
             return lambda _: None
         if self._is_collective:
             from fleet.collective.world.arrival import arrival_of_workers

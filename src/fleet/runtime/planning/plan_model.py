@@ -21,8 +21,8 @@ from fleet.planner.plan import Plan
 from fleet.roles import Identity, Role
 from fleet.runtime.modules.module_job import ModuleJob
 from fleet.runtime.modules.servers import Servers
-from fleet.runtime.planning.look import machine_here
-from fleet.runtime.planning.looker import Looker
+from fleet.runtime.planning.first_step import FirstStep
+from fleet.runtime.planning.model_facts import machine_here
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.sizes import size_bytes
 
@@ -98,7 +98,7 @@ def _step(
     batch: Any,
     loss: Loss | None,
 ) -> Workload:
-    looker = Looker(model)
+    looker = FirstStep(model)
     try:
         with torch.enable_grad():
             outputs = _call(model, batch)

@@ -1,4 +1,4 @@
-"""What autograd keeps for backward: every storage once, and at its most."""
+"""How many bytes autograd keeps for backward at its most, each storage counted once."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch.utils._pytree import tree_leaves
 from fleet.planner.facts import BlockFacts
 
 Storage = tuple[str, int]
-"""Device and address: nothing else has it while the storage is kept."""
+"""Device and address, which nothing else has while the storage is kept."""
 
 
 class _Kept:
-    """A tensor that autograd keeps; its end is the end of that."""
+    """A tensor that autograd keeps, until this is deleted."""
 
     __slots__ = ("home", "storage", "tensor")
 
@@ -61,7 +61,7 @@ class SavedBytes:
         self._hooks.__enter__()
 
     def stop(self) -> None:
-        """Count no more; may be called again."""
+        """Count no more; idempotent."""
         for handle in self._handles:
             handle.remove()
         if self._hooks is not None:
@@ -80,7 +80,7 @@ class SavedBytes:
         return best if best is not None and best.saving > 0 else None
 
     def let_go(self, storage: Storage) -> None:
-        """One use of a storage is over."""
+        """Note that one use of a storage is over."""
         entry = self._uses[storage]
         entry[0] -= 1
         if entry[0] == 0:

@@ -38,18 +38,18 @@ class KeptTensors:
     """The tensors as a worker has them, each with its declaration."""
 
     declared: Sequence[tuple[KeptTensor, torch.Tensor]] = ()
-    """As they were then."""
+    """Each tensor as it was when it was declared."""
     model: nn.Module | None = None
-    """Which has them."""
+    """The model that has the tensors."""
 
     def __bool__(self) -> bool:
         return bool(self.declared)
 
     @property
     def tensors(self) -> list[tuple[KeptTensor, torch.Tensor]]:
-        """As they are: `self.steps = self.steps + 1` puts another tensor in the place of a buffer.
+        """The tensors of today: `self.steps = self.steps + 1` puts another in the place of a buffer.
 
-        UsageError if that one has another form, unless the buffer is none of those that torch saves.
+        UsageError if the new one has another form, unless it is a buffer that torch does not save.
         """
         if self.model is None:
             return list(self.declared)
@@ -72,7 +72,7 @@ class KeptTensors:
         )
 
     def values(self, server: int) -> list[Tensor]:
-        """The present values of those that a server keeps, as bytes."""
+        """The present values of the tensors that a server keeps, as bytes."""
         return [_bytes(tensor) for spec, tensor in self.tensors if spec.server == server]
 
     @torch.no_grad()
@@ -111,7 +111,7 @@ class ChangedTensors:
         self._large: dict[str, list[tuple[int, int]]] = {}
 
     def _present(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Those that have the form they were declared with, and that no optimizer trains."""
+        """Yield the tensors that have the form they were declared with, and that no optimizer trains."""
         for name, owner, own, declared in self._homes:
             tensor = getattr(owner, own, None)
             if not isinstance(tensor, torch.Tensor) or tensor.requires_grad:
@@ -120,7 +120,7 @@ class ChangedTensors:
                 yield name, tensor
 
     def state(self) -> dict[str, str]:
-        """Those that have changed since this was made."""
+        """The tensors that have changed since this was made, as text."""
         found = {}
         for name, tensor in self._present():
             first, version = self._first.get(name, (None, 0))
@@ -133,7 +133,7 @@ class ChangedTensors:
         return found
 
     def _note(self, name: str, now: tuple[int, int]) -> None:
-        """A tensor that is too large has changed, now or before."""
+        """Note what a tensor that is too large is now, and warn when it has changed for the third time."""
         seen = self._large.setdefault(name, [])
         if len(seen) == 3 or seen[-1:] == [now]:
             return
@@ -148,7 +148,7 @@ class ChangedTensors:
 
     @torch.no_grad()
     def restore(self, stored: Mapping[str, str]) -> None:
-        """Write them into the model."""
+        """Write stored tensors into the model."""
         for name, tensor in self._present():
             if name in stored:
                 raw = torch.frombuffer(bytearray(base64.b64decode(stored[name])), dtype=torch.uint8)
@@ -178,7 +178,7 @@ def keep(named: Iterable[tuple[str, torch.Tensor]], num_servers: int, model: nn.
 
 
 def _is_passing(model: nn.Module, name: str) -> bool:
-    """Whether it is a buffer that torch does not save."""
+    """Whether a tensor is a buffer that torch does not save."""
     owner, _, own = name.rpartition(".")
     try:
         return own in model.get_submodule(owner)._non_persistent_buffers_set
@@ -193,7 +193,7 @@ def _bytes(tensor: torch.Tensor) -> NDArray[Any]:
 
 
 def take_kept(client: Client, kept: KeptTensors) -> None:
-    """Take over what the servers keep."""
-    if kept or client.job.first_rows:  # which are there when the kept ones are
+    """Take over the tensors that the servers keep."""
+    if kept or client.job.first_rows:  # first rows are there when kept tensors are
         for server, (_, tensors) in enumerate(client.pull((), kept=True).results()):
             kept.load(server, tensors)

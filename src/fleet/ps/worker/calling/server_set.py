@@ -1,8 +1,8 @@
-"""The servers that a worker talks to, and its own idea of them where their number has changed since it began.
+"""The servers that a worker talks to, and how it goes on when their number changes.
 
-A worker's model is bound to the placement that it declared when it joined. When the number of servers changes it goes
-on with that: what it sends is cut anew for the servers that there are, and what they answer is put together as if it
-came from those that there were. A worker that is started again declares the placement of today, and needs none of it.
+A worker's model is bound to the placement that it declared when it joined, and keeps it when the number of servers
+changes: what the worker sends is cut anew for the present servers, and their answers are put together as if they came
+from those it began with. A worker that is started again declares the placement of today, and needs none of this.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from fleet.ps.job.spec import JobSpec
 from fleet.ps.worker.asking.keys import split
 
 if TYPE_CHECKING:
-    from fleet.ps.wire.messages import Tensor, Tensors
+    from fleet.ps.wire.messages import Tensor
     from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.asking.keys import Route
+    from fleet.ps.worker.calling.pending import Answers
     from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 _FOLLOW_S = 10.0
 
 Floats = NDArray[np.float32]
-Answers = list[tuple[Any, "Tensors"]]
 
 
 class Recut:
@@ -78,19 +78,19 @@ class Recut:
 
 
 @dataclass(frozen=True)
-class Place:
+class ServerSet:
     """Some servers, and the job as they hold it."""
 
     transports: list[Transport]
     job: JobSpec
     declared: JobSpec
-    """As this worker declared it when it joined."""
+    """The job as this worker declared it when it joined."""
     layout: int = 0
     instances: list[int] = field(default_factory=list)
-    """What each server calls itself, once it has said so."""
+    """The present life of each server, as it names that; 0 until it has told."""
 
     def go_by(self, server: int, transport: Transport) -> None:
-        """Have calls to a server go by way of another transport, which has the one that there was."""
+        """Send calls to a server through another transport, which wraps the present one."""
         self.transports[server] = transport
 
     def moved(self) -> bool:
@@ -121,7 +121,7 @@ class Place:
         return [[tensor[begin:end].numpy() for tensor in tensors] for begin, end in ends], parts.order
 
     def dense(self, buffers: Sequence[Sequence[Tensor]], groups: Sequence[int]) -> Sequence[Sequence[Tensor]]:
-        """What goes to each server of dense buffers that are for the declared ones."""
+        """Dense buffers for each server, from those for the declared servers."""
         return buffers if self.is_declared or not buffers else self._there.buffers(buffers, groups)
 
     def encoded(self, gradients: Gradients) -> tuple[Sequence[Sequence[Tensor]], Sequence[Sequence[Any]]]:
@@ -137,7 +137,7 @@ class Place:
         return self.dense(encoded.values(), groups), ()
 
     def kept(self, tensors: Sequence[Sequence[Tensor]]) -> Sequence[Sequence[Tensor]]:
-        """What goes to each server of kept tensors that are for the declared ones."""
+        """Kept tensors for each server, from those for the declared servers."""
         return tensors if self.is_declared else _kept(tensors, self.declared, self.job)
 
     def answers(
@@ -178,31 +178,33 @@ class Place:
 
 
 class Elsewhere(NamedTuple):
-    """How a worker finds its way to other servers, when their number changes."""
+    """How a worker reaches other servers when their number changes."""
 
     plan: Callable[[int], JobSpec]
-    """The job for so many."""
+    """The job, placed on so many servers."""
     connect: Callable[[Sequence[str]], Sequence[Transport]]
-    """What reaches servers, by their endpoints."""
+    """Transports to servers, by their endpoints."""
 
 
-def following(place: Place, elsewhere: Elsewhere | None) -> Place:
-    """The servers that have taken the place of some."""
+def following(server_set: ServerSet, elsewhere: Elsewhere | None) -> ServerSet:
+    """The servers that have replaced these; waits until the job's files name them."""
     layouts = own_layouts()
     if layouts is None or elsewhere is None:
         raise CommunicationError("the rows have moved to other servers, and this worker cannot follow; start it again")
     deadline = time.monotonic() + _FOLLOW_S
-    while (later := layouts.later(place.layout)) is None:
+    while (later := layouts.later(server_set.layout)) is None:
         if time.monotonic() > deadline:
             raise CommunicationError(f"the rows have moved, and {layouts.folder} does not say where")
         time.sleep(0.05)
     num_servers = len(later.endpoints)
-    job = place.declared if num_servers == place.declared.num_servers else elsewhere.plan(num_servers)
-    return Place(list(elsewhere.connect(later.endpoints)), job, place.declared, later.number, [0] * num_servers)
+    job = server_set.declared if num_servers == server_set.declared.num_servers else elsewhere.plan(num_servers)
+    return ServerSet(
+        list(elsewhere.connect(later.endpoints)), job, server_set.declared, later.number, [0] * num_servers
+    )
 
 
 def _cut(keys: torch.Tensor, offsets: torch.Tensor) -> list[NDArray[np.int64]]:
-    """The keys of each server; views, for there may be a thousand servers."""
+    """The keys of each server, as views: there may be a thousand servers."""
     array = keys.numpy()
     return [array[begin:end] for begin, end in pairwise(offsets.tolist())]
 
@@ -213,7 +215,7 @@ def _rows(parts: Sequence[Tensor], order: torch.Tensor | None, width: int) -> An
 
 
 def _kept(tensors: Sequence[Sequence[Tensor]], source: JobSpec, target: JobSpec) -> list[list[Tensor]]:
-    """Kept tensors by the servers of another placement."""
+    """Kept tensors for each server of another placement."""
     found = {
         spec.name: tensor
         for server, own in enumerate(tensors)

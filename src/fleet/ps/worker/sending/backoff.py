@@ -1,24 +1,24 @@
-"""Whether it is worth while to do work before it is known to be needed: learned from how often it was in vain."""
+"""When to stop working ahead for a while: after work that turned out not to be needed."""
 
 from __future__ import annotations
 
 PATIENCE = 3
-"""So many times in a row are accident."""
+"""How many rounds in a row must be wasted before the first rest."""
 FIRST_REST = 64
 LONGEST_REST = 4096
 
 
-class Worth:
-    """After some rounds in vain it rests, and longer each time that the round after a rest is in vain again."""
+class Backoff:
+    """Rests after some wasted rounds, and twice as long each time that the round after a rest is wasted too."""
 
     def __init__(self) -> None:
         self.resting = 0
-        """For how many rounds nothing shall be done."""
+        """For how many more rounds nothing shall be done."""
         self._num_wasted = 0
         self._rest = FIRST_REST
 
     def note(self, done: int, used: int) -> bool:
-        """How much was done in a round, and how much of it was of use; True if it rests from now on."""
+        """Note how much was done in a round, and how much of it was of use; True if a rest begins."""
         if self.resting:
             self.resting -= 1
             return False
@@ -31,5 +31,5 @@ class Worth:
         if self._num_wasted < PATIENCE:
             return False
         self.resting, self._rest = self._rest, min(2 * self._rest, LONGEST_REST)
-        self._num_wasted = PATIENCE - 1  # one more is enough then
+        self._num_wasted = PATIENCE - 1  # after a rest, one wasted round is enough
         return True

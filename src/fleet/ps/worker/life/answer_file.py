@@ -13,7 +13,7 @@ from fleet.errors import UsageError
 from fleet.ps.journal.files import write_all
 
 
-class Answers:
+class AnswerFile:
     """Values by name, appended to a file when they are put. One process writes it; its next life reads it first.
 
     A line is a checksum and JSON. What a kill has left half written at the end is cut off.
@@ -42,7 +42,7 @@ class Answers:
             write_all(file, [b"%08x %s\n" % (zlib.crc32(text), text)])
         except OSError as error:
             with suppress(OSError):
-                os.ftruncate(file, end)  # or the next line would be lost with this one
+                os.ftruncate(file, end)  # half a line would spoil the next one too
             raise UsageError(
                 f"a worker of a durable job writes down what it is told, and cannot in {self.path}: "
                 f"{error.strerror or error}; make room on that disk"

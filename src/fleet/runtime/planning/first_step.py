@@ -1,4 +1,4 @@
-"""Watches a training script, or a loop of our own, up to its first step, and says what that showed."""
+"""The first step of a training script, or of a loop of our own: what it shows about the model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fleet.collective.model import DistributedModel
 from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.planner.facts import Measured, Workload
 from fleet.ps.worker.optimizer import ServerOptimizer
-from fleet.runtime.planning import look
-from fleet.runtime.planning.calls import Calls, StepTimes
-from fleet.runtime.planning.saved import SavedBytes
+from fleet.runtime.planning import model_facts
+from fleet.runtime.planning.forward_calls import ForwardCalls, StepTimes
+from fleet.runtime.planning.saved_bytes import SavedBytes
 from fleet.runtime.saved import saving
 from fleet.strategy import DistributedStrategy
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What is only there while the first step runs."""
+class AfterBackward:
+    """What backward has left, before the optimizer steps."""
 
     gradient_bytes: int
     peak_bytes: int
@@ -35,14 +35,14 @@ class Seen:
     lookups: list[Lookup]
 
 
-class Looker:
-    """Counts and notes from the moment it is made; `finish` makes the facts when the first step is reached."""
+class FirstStep:
+    """Counts and notes from the moment it is made; `finish` makes the facts when the step is reached."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
         self._device = next((one.device for one in model.parameters()), torch.device("cpu"))
         self._module = model.module if isinstance(model, DistributedModel) else model
-        self._calls = Calls(model, self._device)
+        self._calls = ForwardCalls(model, self._device)
         self._saved = SavedBytes(self._module)
         self._saved.start()
 
@@ -69,7 +69,7 @@ class Looker:
             names = ", ".join(type(one).__name__ for one in later)
             notes.append(f"this step was that of {type(inner).__name__}, the first to be called; {names} would follow")
         job = None if worker is None else worker.client.job
-        dense, more = look.dense_facts(self._module, all_inner, job)
+        dense, more = model_facts.dense_facts(self._module, all_inner, job)
         activations = self._saved.most_bytes
         if seen.peak_bytes:
             activations = max(activations, seen.peak_bytes - seen.gradient_bytes)
@@ -80,7 +80,7 @@ class Looker:
             optimizer=" and ".join(type(one).__name__ for one in all_inner),
             batch_size=self._calls.batch_size or 1,
             is_collective=worker is None,
-            tables=() if job is None else look.table_facts(job, seen.lookups, caches),
+            tables=() if job is None else model_facts.table_facts(job, seen.lookups, caches),
             dense=dense,
             measured=Measured(
                 device=self._device.type,
@@ -89,12 +89,12 @@ class Looker:
                 backward_s=times.backward_s,
                 update_s=times.update_s,
                 is_warm=times.is_warm,
-                parameter_bytes=sum(one.nbytes for one in look.trained(self._module)),
+                parameter_bytes=sum(one.nbytes for one in model_facts.trained(self._module)),
                 gradient_bytes=seen.gradient_bytes,
-                state_bytes=look.measured_state(inner),
+                state_bytes=model_facts.measured_state(inner),
                 activation_bytes=activations,
                 peak_bytes=seen.peak_bytes,
-                process_bytes=look.process_peak(),
+                process_bytes=model_facts.process_peak(),
                 table_bytes=sum(table["bytes"] for server in stats for table in server["tables"].values()),
             ),
             block=self._saved.block(),
@@ -104,26 +104,26 @@ class Looker:
         )
 
     def stop(self) -> None:
-        """Count and note no more; may be called again."""
+        """Count and note no more; idempotent."""
         self._saved.stop()
         self._calls.stop()
 
     def _switches(self, strategy: DistributedStrategy) -> tuple[str, ...]:
         """The switches of the strategy; autocast of the script's own is as good as `amp`."""
-        own = look.switches_of(strategy)
+        own = model_facts.switches_of(strategy)
         return (*own, "amp") if self._calls.has_autocast and "amp" not in own else own
 
-    def _look(self, worker: Worker | None) -> Seen:
-        """What backward has left."""
+    def _look(self, worker: Worker | None) -> AfterBackward:
+        """Note what backward has left."""
         reached_at = self._calls.now()
         peak = 0
         if self._device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self._device) - self._calls.before_bytes
         lookups = [] if worker is None else list(worker.used)
-        return Seen(look.measured_gradients(self._module), peak, reached_at, lookups)
+        return AfterBackward(model_facts.measured_gradients(self._module), peak, reached_at, lookups)
 
     def _times(
-        self, optimizer: Optimizer, strategy: DistributedStrategy, step: Callable[[], Any], seen: Seen
+        self, optimizer: Optimizer, strategy: DistributedStrategy, step: Callable[[], Any], seen: AfterBackward
     ) -> tuple[StepTimes, list[str]]:
         """The times of repeated steps, or of the first one where it cannot be repeated, with a note that says why."""
         if not self._calls.calls:
@@ -132,7 +132,9 @@ class Looker:
 
         def stepped() -> None:
             if isinstance(self._model, DistributedModel):
-                self._model.scale_loss(torch.zeros((), device=self._device))  # float16 wants it seen in every step
+                self._model.scale_loss(
+                    torch.zeros((), device=self._device)
+                )  # float16 needs a scaled loss in every step
             step()
 
         least = strategy.gradient_merge_configs.k_steps if strategy.gradient_merge else 0

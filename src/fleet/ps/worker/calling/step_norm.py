@@ -1,4 +1,4 @@
-"""A worker's side of a step whose mean gradient has a largest norm: `fleet.ps.server.clipping` says how it ends."""
+"""A worker's side of a step whose mean gradient is clipped; `fleet.ps.server.clipping` is the servers' side."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ from fleet.ps.job.patience import is_durable, rpc_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
 from fleet.ps.wire.voices import voice_of
+from fleet.ps.worker.calling.requests import GRACE_S
 
 if TYPE_CHECKING:
     from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.calling.pending import Pending
 
-GRACE_S = 10.0
-"""On top of what a server itself may wait before it answers."""
-
 Outcome = ps_pb2.PushReply.Header
 
 
 def must_settle(client: Client) -> bool:
-    """Whether servers wait for workers to add up the norm of a step: not one that is alone, and stays so."""
+    """Whether workers add up the norm of a step: not for a single server that stays alone, which has all of it."""
     return client.job.clips_on_servers and (client.num_servers > 1 or is_durable())
 
 
 def settle(client: Client, step: int, pushed: Pending) -> list[ps_pb2.PushReply.Header]:
-    """See a step to its end whose push is under way; what each server says of it."""
+    """Bring a step whose push is under way to its end; returns what each server says of it."""
     pushed.results()
 
     def ask(total: float | None) -> list[Any]:
@@ -47,7 +45,7 @@ def settle(client: Client, step: int, pushed: Pending) -> list[ps_pb2.PushReply.
 def settle_again(
     transports: Sequence[Transport], pushed: Sequence[ps_pb2.PushRequest.Header], push_again: Callable[[], object]
 ) -> None:
-    """See a step to its end that a former life of this worker had pushed."""
+    """Bring a step to its end that a former life of this worker had pushed."""
 
     def ask(total: float | None) -> list[Any]:
         calls = []
@@ -61,7 +59,7 @@ def settle_again(
 
 
 def _settled(ask: Callable[[float | None], list[Any]], push_again: Callable[[], object]) -> list[Outcome]:
-    """`ask` calls all servers, with the sum where it is known; `push_again` has them take the push."""
+    """`ask` calls all servers, with the sum where it is known; `push_again` is for servers that lost the push."""
     while True:
         replies = ask(None)
         if not any(reply.is_lost for reply in replies) and not all(reply.HasField("outcome") for reply in replies):

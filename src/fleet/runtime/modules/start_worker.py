@@ -19,9 +19,9 @@ from fleet.ps.job.spec import JobSpec
 from fleet.ps.job.staging import host_buffer
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import LocalTransport
-from fleet.ps.worker.asking.aside import Aside, AtOnce
+from fleet.ps.worker.asking.side_thread import NoSideThread, SideThread
 from fleet.ps.worker.calling.client import Client
-from fleet.ps.worker.calling.place import Elsewhere
+from fleet.ps.worker.calling.server_set import Elsewhere
 from fleet.ps.worker.modes import POLICIES
 from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.ps.worker.parts.contract import AtClose, StepPart
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from fleet.ps.job.placement import Dispatch, Dispatcher
     from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.asking.lookup import Lookup
-    from fleet.ps.worker.life.progress import Progress
+    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.roles import Identity
 
 AWAKE_US = 1500
-"""For how long threads that read and write a table look out for the push of a step: until its gradients are there."""
+"""How long a table's threads stay awake for the push of a step, which comes when its gradients are there."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,14 +60,15 @@ def start_worker(
     layout: int = 0,
     dispatcher: Dispatcher | Dispatch | None = None,
     average: Callable[[torch.Tensor], None] | None = None,
-    progress: Progress | None = None,
+    progress: ScriptProgress | None = None,
     begin_reshard: Callable[[int], None] = lambda _: None,
 ) -> Worker:
     """Declare the job, agree on the first values of the model, and bind model and optimizers to the servers.
 
-    `begin_reshard` is called where `fleetrun reshard` wants another number of servers.
-    `layout` is that of the servers which `connect` reaches; `reach` those of another, by their endpoints.
     Worker 0's values are everybody's, unless the servers were started from a checkpoint: then theirs are.
+
+    `layout`: which layout of servers `connect` reaches; `reach` connects to those of another, by their endpoints.
+    `begin_reshard` is called where `fleetrun reshard` wants another number of servers.
     """
     found = declare(model, optimizers)
     job, kept = job_of(found, who, strategy, dispatcher)
@@ -75,15 +76,8 @@ def start_worker(
         refuse_hot(job, job.tables[table], has_servers=bool(who.server_endpoints))
     device = found.dense[0][1].device if found.dense else _device_of(model)
     is_averaged = strategy.dense == "allreduce"
-    if is_averaged and POLICIES[job.mode].trains_locally:
-        raise UsageError(
-            "strategy.dense = 'allreduce' and geo mode both keep dense parameters in the workers; choose one"
-        )
-    if is_averaged and progress is not None and who.num_workers > 1:
-        raise UsageError(
-            "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
-            "started again without them; use 'server'"
-        )
+    if is_averaged:
+        _check_averaging(job, progress)
     check_clipping(strategy, job)
     flats: list[FlatParameters | None] = []
 
@@ -103,28 +97,28 @@ def start_worker(
         absent_after_s=_absent_after_s(strategy, job, progress),
     )
     configs, num_optimizers = strategy.a_sync_configs, len(optimizers)
-    it = join(client, take, device, configs, kept, progress, found.first_rows, begin_reshard, num_optimizers)
+    joined = join(client, take, device, configs, kept, progress, found.first_rows, begin_reshard, num_optimizers)
     with ExitStack() as undo:
-        undo.callback(it.close)
-        aside = Aside(device) if device.type == "cuda" or (found.caches and optimizers) else AtOnce()
-        undo.callback(aside.close)
-        hot = _warm(it, found.caches, aside) if found.caches and optimizers else NoHotTables()
+        undo.callback(joined.close)
+        side_thread = SideThread(device) if device.type == "cuda" or (found.caches and optimizers) else NoSideThread()
+        undo.callback(side_thread.close)
+        hot = _warm(joined, found.caches, side_thread) if found.caches and optimizers else NoHotTables()
         undo.callback(hot.close)
         worker = Worker(
             client,
-            it.policy,
+            joined.policy,
             flats[0],
             device,
-            it.done,
-            it.kept,
+            joined.done,
+            joined.kept,
             other_names=found.others,
             has_optimizer=bool(optimizers),
             progress=progress,
-            # In a step with a collective of all workers nobody passes: servers know nothing of it.
-            passing=None if is_averaged else it.passing,
-            aside=aside,
+            # Nobody passes in a step with a collective of all workers: servers do not see it.
+            passing=None if is_averaged else joined.passing,
+            side_thread=side_thread,
             hot=hot,
-            parts=[_pin(client, device), *_hung(it, found, flats[0], optimizers, strategy, model), *it.parts],
+            parts=[*_parts_of(joined, found, flats[0], optimizers, strategy, model)],
         )
         undo.pop_all()
     for module, indexes in found.modules:
@@ -135,25 +129,40 @@ def start_worker(
     return worker
 
 
-def _hung(
-    it: Joined,
+def _check_averaging(job: JobSpec, progress: ScriptProgress | None) -> None:
+    """UsageError where dense parameters cannot stay in the workers, which `strategy.dense` wants."""
+    if POLICIES[job.mode].trains_locally:
+        raise UsageError(
+            "strategy.dense = 'allreduce' and geo mode both keep dense parameters in the workers; choose one"
+        )
+    if progress is not None and job.num_workers > 1:
+        raise UsageError(
+            "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
+            "started again without them; use 'server'"
+        )
+
+
+def _parts_of(
+    joined: Joined,
     found: Declared,
     flat: FlatParameters | None,
     optimizers: Sequence[ServerOptimizer],
     strategy: DistributedStrategy,
     model: nn.Module | None,
 ) -> Iterator[StepPart]:
-    """What the model and the strategy hang on the steps of a worker."""
-    job = it.client.job
+    """What hangs on the steps of a worker: for the model, for the strategy, and for its next life."""
+    job = joined.client.job
     is_sync = job.mode == Mode.SYNC
+    yield _pin(joined.client, joined.device)
     if strategy.cuda_graphs and model is not None and optimizers:
-        yield _record(it.device, model)
+        yield _record(joined.device, model)
     if flat is not None and optimizers and is_sync and job.num_workers > 1:
         hooks = [one.register_post_accumulate_grad_hook(mark_shared) for _, one, _ in found.dense]
         yield AtClose(*(hook.remove for hook in hooks))
     goes_ahead = strategy.wire_configs.dense_ahead and (job.clip_norm is None or job.clips_on_servers)
     if optimizers and job.dense.groups and is_sync and goes_ahead:
-        yield make_ahead(flat, it.client, it.done)
+        yield make_ahead(flat, joined.client, joined.done)
+    yield from joined.parts
 
 
 class Rouser(StepPart):
@@ -174,11 +183,11 @@ def _pin(client: Client, device: torch.device) -> StepPart:
     return part
 
 
-def _warm(it: Joined, caches: Mapping[int, int], aside: AtOnce) -> HotTables:
+def _warm(joined: Joined, caches: Mapping[int, int], side_thread: NoSideThread) -> HotTables:
     """Have hot rows of some tables trained where the model is."""
-    if it.device.type != "cuda":
-        _log.warning("cache='gpu': the model is on the %s, and so is the cache; it saves no time", it.device.type)
-    return HotTables(it.client, caches, it.device, aside, it.done)
+    if joined.device.type != "cuda":
+        _log.warning("cache='gpu': the model is on the %s, and so is the cache; it saves no time", joined.device.type)
+    return HotTables(joined.client, caches, joined.device, side_thread, joined.done)
 
 
 def _record(device: torch.device, model: nn.Module) -> StepPart:
@@ -189,7 +198,7 @@ def _record(device: torch.device, model: nn.Module) -> StepPart:
     return StepPart()
 
 
-def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: Progress | None) -> float:
+def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: ScriptProgress | None) -> float:
     """How long a step waits for an absent worker; UsageError where nobody could be absent and come back."""
     seconds = strategy.wait_for_workers_s
     if seconds is None:
@@ -208,7 +217,7 @@ def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: Progr
 
 
 def _flat(found: Declared, job: JobSpec) -> FlatParameters | None:
-    """Dense parameters and running statistics in one buffer; also where it stays in the worker."""
+    """Dense parameters and running statistics in one buffer; also where they stay in the worker."""
     tensors = found.flat()
     if not tensors:
         return None

@@ -82,13 +82,13 @@ def _state_bytes(optimizers: Sequence[Optimizer], own: set[int]) -> tuple[int, l
 
 
 def measured_state(optimizer: Optimizer) -> int:
-    """What an optimizer keeps now."""
+    """The bytes of what an optimizer keeps now."""
     kept = (value for state in optimizer.state.values() for value in state.values())
     return _nbytes(one for one in kept if isinstance(one, torch.Tensor))
 
 
 def measured_gradients(model: nn.Module) -> int:
-    """What the gradients take now."""
+    """The bytes that gradients take now."""
     return _nbytes(one.grad for one in trained(model) if one.grad is not None)
 
 
@@ -116,7 +116,7 @@ def table_facts(job: JobSpec, lookups: Sequence[Lookup], caches: Mapping[int, in
 
 
 def process_peak() -> int:
-    """Host memory that this process has had at its highest."""
+    """The most host memory that this process has had, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 

@@ -18,7 +18,7 @@ LEAST_REPEATS, MOST_SECONDS = 5, 20.0
 
 
 @dataclass
-class Call:
+class ForwardCall:
     """One forward with gradients: what went in, and what came back to its outputs from the loss."""
 
     args: Any
@@ -39,12 +39,12 @@ class StepTimes:
     is_warm: bool
 
 
-class Calls:
-    """Notes the forwards of a model that are trained on, since it was made."""
+class ForwardCalls:
+    """Notes the forwards of a model that are trained on, from the moment it is made."""
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
         self._model, self._device = model, device
-        self.calls: list[Call] = []
+        self.calls: list[ForwardCall] = []
         self.before_bytes = 0
         """GPU memory in use before the first of them."""
         self._forward_s = 0.0
@@ -55,13 +55,13 @@ class Calls:
         ]
 
     def stop(self) -> None:
-        """Note no more."""
+        """Note no more calls."""
         for handle in self._handles:
             handle.remove()
 
     @property
     def batch_size(self) -> int:
-        """How many samples they had in all."""
+        """How many samples all calls had together."""
         return sum(call.batch_size for call in self.calls)
 
     @property
@@ -90,7 +90,7 @@ class Calls:
         parts = [statistics.median(part) for part in zip(*found[1:], strict=True)]
         return StepTimes(parts[0], parts[1], parts[2], True)
 
-    def _repeat(self, call: Call) -> tuple[float, float]:
+    def _repeat(self, call: ForwardCall) -> tuple[float, float]:
         enabled, dtype = call.autocast
         at = self.now()
         with torch.enable_grad():
@@ -117,7 +117,7 @@ class Calls:
             args, kwargs = tree_map(lambda one: one.detach() if isinstance(one, torch.Tensor) else one, (args, kwargs))
             kind = self._device.type
             state = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
-            self.calls.append(Call(args, kwargs, state, batch_size=samples_of((args, kwargs))))
+            self.calls.append(ForwardCall(args, kwargs, state, batch_size=samples_of((args, kwargs))))
             self._began = self.now()
 
     def _after(self, _model: nn.Module, _args: Any, outputs: Any) -> None:

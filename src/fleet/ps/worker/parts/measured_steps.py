@@ -1,4 +1,4 @@
-"""What a worker counts of its steps, for `fleet.observe.metrics` and for traces."""
+"""Tells `fleet.observe.metrics` and traces when a step of a worker begins and ends."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from fleet.ps.worker.parts.contract import Update
 
 
-class StepFigures(StepPart):
-    """The figures of this process. It is around all other parts, whose time belongs to the step."""
+class MeasuredSteps(StepPart):
+    """Measures each step. It is around all other parts, whose time belongs to the step."""
 
     def __init__(self, count: StepCount) -> None:
         self._count = count

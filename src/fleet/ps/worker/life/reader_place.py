@@ -1,0 +1,78 @@
+"""The place of a reader of data in the script of a worker, so that its next life goes on reading there."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from fleet.ps.worker.life.progress import ScriptMoment, ScriptProgress
+
+
+class Reader(Protocol):
+    """Data that is read epoch by epoch."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position of the reader, as JSON."""
+
+    def go_on_at(self, state: Mapping[str, Any]) -> None:
+        """Take up a position that a former life had."""
+
+
+class ReaderPlace:
+    """One reader's place in the script of a worker."""
+
+    def __init__(self, progress: ScriptProgress, reader: Reader, number: int) -> None:
+        self._progress = progress
+        self._reader = weakref.ref(reader)
+        self._last: dict[str, Any] = {}
+        self.number = number
+        self.moment: ScriptMoment | None = None
+        """Just before the batch that a loop has in hand, or before the first of several that make one step."""
+
+    def state(self) -> dict[str, Any]:
+        """The position of the reader, or its last one if the reader is gone."""
+        reader = self._reader()
+        if reader is not None:
+            self._last = reader.state_dict()
+        return self._last
+
+    def watched(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yield the same batches, and note before each where the worker is."""
+        try:
+            while True:
+                if not self._progress.is_ahead and (self.moment is None or self.moment.is_used):
+                    self.moment = self._progress.moment({self.number})
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    return
+                yield batch
+        finally:
+            self.moment = None
+
+    def is_over(self, epoch: int) -> bool:
+        """Whether a former life has done this epoch; asked when a loop begins."""
+        stored = self._progress.stored(self.number)
+        if stored is None:
+            return False
+        if epoch < int(stored["epoch"]) and not self._progress.is_asked:
+            self._progress.pass_epoch(self.number, epoch)
+            return True
+        self._progress.reach(self.number)
+        if epoch <= int(stored["epoch"]) and (reader := self._reader()) is not None:
+            reader.go_on_at(stored)
+        return False
+
+    def asked(self) -> None:
+        """Note that the script asks where this reader is; if no loop has begun yet, it will begin there."""
+        stored = self._progress.stored(self.number)
+        if stored is not None and not self._progress.has_passed(self.number):
+            self._progress.data_asked()
+            if (reader := self._reader()) is not None:
+                reader.go_on_at(stored)
+
+    def end_epoch(self, epoch: int) -> None:
+        """Note that a loop has read an epoch to its end."""
+        self._progress.note_end(self.number, epoch)

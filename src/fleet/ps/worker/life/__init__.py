@@ -1,5 +1,5 @@
 """Where a worker is in its script, so that its next life goes on from the same moment.
 
-`progress` is stored with every push; `answer_file`, `inputs` and `redo` let a last step be made again as it was. Ask
-for `progress.ScriptProgress`.
+`progress` is stored with every push; `answer_file`, `inputs` and `redo` let a last step be made again as it was.
+`runtime.modules.joined` puts together where a new life goes on. Ask for `progress.ScriptProgress`.
 """

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fleet.ps.held.applicable import NoRoomError
 from fleet.ps.held.update import PushedUpdate, TablePull, Taken, read_pull, read_push, refuse_nonfinite, update_of
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import JournalWriteError
@@ -158,7 +159,7 @@ class Pushes:
                 core.record(Kind.STEP, with_norm([one.record for one in updates if one.record], squared_norm))
                 skipped = core.state.step(updates, squared_norm=squared_norm)
                 core.note(updates)
-            except JournalWriteError:  # nothing has happened
+            except (JournalWriteError, NoRoomError):  # nothing has happened
                 raise
             except Exception as error:
                 with core.changed:
@@ -245,7 +246,7 @@ class Pushes:
             core.state.meetings.notice(update.worker)
         try:
             return self.apply_if_complete()
-        except JournalWriteError:  # nothing has happened: it will be sent again
+        except (JournalWriteError, NoRoomError):  # nothing has happened: it will be sent again
             with core.changed:
                 core.state.rounds.withdraw(update.worker)
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from fleet.ps.wire.budget import needed_bytes
 from fleet.strategy.sizes import size_bytes
 from support.durable.server_state import everything
 from support.parity.training import Trainer, first_model, joined, rows_of, served, strategy
+from support.processes import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -196,6 +198,35 @@ def test_a_push_that_finds_no_room_may_come_again() -> None:
     with pytest.raises(CommunicationError, match="takes no push") as told:
         applicable._check_room(Full())  # type: ignore[arg-type]
     assert told.value.retryable
+
+
+@pytest.mark.parametrize("mode", ["sync", "half"])
+def test_a_step_waits_for_room_on_the_disk_of_the_rows(
+    mode: str, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Meanwhile no file can be made; what was refused has not happened, and is sent again."""
+    monkeypatch.setenv("FLEET_WAIT_NOTICE_S", "0.1")
+    with (
+        served(1) as (endpoints, services),
+        joined(endpoints, strategy=strategy(mode), model=first_model(0, memory=MEMORY)) as one,
+    ):
+        train(one, 4)
+        (rows,) = folder.glob("server-0-*/table-0")
+        away = rows.rename(rows.with_name("away"))
+
+        def bring_back() -> None:
+            wait_until(lambda: "takes no push" in caplog.text or is_over.is_set(), 60, "a push that is refused")
+            away.rename(rows)
+
+        is_over, bringing = threading.Event(), threading.Thread(target=bring_back)
+        bringing.start()
+        try:
+            train(one, 4, 16)
+        finally:
+            is_over.set()
+            bringing.join()
+        assert services[0].state.rounds.version == 16
+        assert set(rows_of(services)) == {int(id) for step in range(16) for id in ids_of(step).flatten()}
 
 
 def test_rows_grow_old_by_the_clock_and_are_listed(tmp_path: Path) -> None:

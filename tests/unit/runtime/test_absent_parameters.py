@@ -211,7 +211,8 @@ def test_what_several_pushes_lack_their_sum_lacks() -> None:
         Gradients(0, dense=[[five, four]], lrs=both, absent=(1, 2)),
         Gradients(1, dense=[[five]], lrs=first, absent=(0, 1)),
     ]
-    assert merged(sent, JOB).absent == (1, 2), "the second has nothing of the group of c"
+    (one,) = merged(sent, JOB)
+    assert one.absent == (1, 2), "the second has nothing of the group of c"
 
 
 def test_zeros_and_none_mean_rows_too() -> None:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, cast
 from fleet import _native, env
 from fleet.errors import CheckpointError, UsageError
 from fleet.observe.metrics import events
-from fleet.ps.durable.recovery import dense_part, owner, recover, rows_part, state_part
-from fleet.ps.job.patience import rpc_timeout_s
+from fleet.ps.durable.recovery import dense_part, owner, recover, rows_part, state_part, when_there_is_room
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
     from fleet.ps.steps.core import Core
 
 SNAPSHOT_BYTES = 512 << 20
-"""How large a journal may grow before a snapshot takes its place; never less than the snapshot itself."""
-ROOM_PAUSE_S = 0.2
-"""How soon a server that waits for room on the disk looks again."""
+"""How long a journal may grow before a snapshot takes its place; and never less than the snapshot itself."""
 ROWS_AT_ONCE = 100_000
 """How many rows are copied while training waits."""
 
@@ -187,19 +184,13 @@ class Durability:
 
 
 def _open(folder: Path, policy: Policy, last_lsn: int, owner_text: bytes) -> Journal:
-    """The journal, open for writing; a server with a state to go on from waits for room on the disk."""
-    deadline = time.monotonic() + rpc_timeout_s()
-    fault, has_told = faults.of_writes(), False
-    while True:
-        try:
-            return Journal(folder, policy, last_lsn, owner_text, fault)
-        except JournalWriteError as error:
-            if not last_lsn or time.monotonic() > deadline:
-                raise
-            if not has_told:
-                has_told = True
-                _log.warning("waiting for up to %g s until this server can serve: %s", rpc_timeout_s(), error)
-            time.sleep(ROOM_PAUSE_S)
+    """The journal, open for writing; a server that has something to go on from waits for room on the disk."""
+    fault = faults.of_writes()
+
+    def attempt() -> Journal:
+        return Journal(folder, policy, last_lsn, owner_text, fault)
+
+    return when_there_is_room(attempt) if last_lsn else attempt()
 
 
 def _why(error: Exception) -> str:

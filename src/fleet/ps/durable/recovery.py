@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,19 +17,26 @@ from fleet import _native
 from fleet.cores import num_cores
 from fleet.errors import UsageError
 from fleet.observe.metrics import events
+from fleet.ps.held.applicable import NoRoomError, raise_if_full
 from fleet.ps.held.holdings import Holdings, Skip, make_holdings
 from fleet.ps.held.requests import PushedUpdate, read_assigned, read_dense, read_kept, read_push, update_of
+from fleet.ps.job.patience import rpc_timeout_s
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.journal.files import runs_path
 from fleet.ps.journal.records import JournalError, JournalRecord, Kind, RecordPart
 from fleet.ps.journal.segments import read_segments
 from fleet.ps.journal.snapshots import newest_snapshot, read_snapshot
+from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.meetings.pieces import read_take
 from fleet.ps.proto import ps_pb2
 from fleet.ps.steps.state import ServerState
 
+ROOM_PAUSE_S = 0.2
+"""How soon a server that waits for room on a disk looks again."""
+
 _log = logging.getLogger(__name__)
 
+Kept = TypeVar("Kept")
 ShardFiles = tuple[int, int, list[str]]
 """A shard of a table with rows on a disk: how many keys its files have, and their names, the newest first."""
 
@@ -47,7 +54,9 @@ def recover(state: ServerState, folder: Path, device: str) -> Recovered:
     """Bring an empty state to where the journal in a folder ends; JournalError if that cannot be trusted."""
     began_at = time.monotonic()
     path = newest_snapshot(folder)
-    after, positions = (0, Positions([])) if path is None else _restore(state, path, device)
+    after, positions = 0, Positions([])
+    if path is not None:
+        after, positions = when_there_is_room(lambda: _restore(state, path, device))
     replayed = Replay(state, positions, device)
     last, num_bytes = after, 0
     for record in read_segments(folder, after, None if path is None else owner(state.instance), positions.last):
@@ -61,6 +70,25 @@ def recover(state: ServerState, folder: Path, device: str) -> Recovered:
         )
         events.note("recovered", f"{rows} rows at version {state.rounds.version}, from its journal")
     return Recovered(last, num_bytes)
+
+
+def when_there_is_room(attempt: Callable[[], Kept]) -> Kept:
+    """What `attempt` returns, which is made again while a disk has no room, for as long as workers wait for a server.
+
+    Then JournalWriteError or NoRoomError.
+    """
+    deadline, has_told = time.monotonic() + rpc_timeout_s(), False
+    while True:
+        try:
+            return attempt()
+        except (JournalWriteError, NoRoomError) as error:
+            if time.monotonic() > deadline:
+                raise
+            if not has_told:
+                has_told = True
+                why = str(error)  # a log that kept the error would keep the tables that could not be filled
+                _log.warning("waiting for up to %g s until this server can serve: %s", rpc_timeout_s(), why)
+        time.sleep(ROOM_PAUSE_S)
 
 
 def owner(instance: int) -> bytes:
@@ -106,8 +134,19 @@ class Replay:
         }
 
     def take(self, record: JournalRecord) -> None:
-        """Make one change."""
-        self._kinds[record.kind](record)
+        """Make one change, when there is room for what it does to rows."""
+        when_there_is_room(lambda: self._make(record))
+
+    def _make(self, record: JournalRecord) -> None:
+        if self._state.holdings is not None:
+            self._state.holdings.check_room()  # before anything is changed: it may be made again
+        try:
+            self._kinds[record.kind](record)
+        except OSError as error:
+            raise JournalError(
+                f"record {record.lsn} of a journal cannot be made again: {error.strerror or error}; begin anew from a "
+                "checkpoint"
+            ) from None
 
     def _segment(self, record: JournalRecord) -> None:
         self._state.instance = int(json.loads(record.parts[0].header)["instance"])
@@ -264,5 +303,6 @@ def _restore_rows(holdings: Holdings, record: JournalRecord, path: Path) -> tupl
             own.attach(shard, num_keys, names, str(runs_path(path)))
         own.import_(rows, holdings.server, holdings.job.num_servers)
     except OSError as error:
+        raise_if_full(f"the rows of {path} find no room", error)
         raise JournalError(f"{path} cannot be gone on from: {error.strerror}") from None
     return begin, end, table, record.lsn

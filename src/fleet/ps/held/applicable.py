@@ -5,6 +5,7 @@ What is left to fail afterwards is memory.
 
 from __future__ import annotations
 
+import errno
 import math
 from collections.abc import Callable, Iterable, Sequence
 
@@ -21,6 +22,15 @@ class NoRoomError(CommunicationError):
     """Neither memory nor disk has room for more rows; the push may be sent again."""
 
     retryable = True
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def raise_if_full(what: str, error: OSError) -> None:
+    """NoRoomError if a disk, or what this process may use of it, is full: that passes."""
+    if error.errno in _FULL:
+        raise NoRoomError(f"{what}: {error.strerror}; make room on that disk") from None
 
 
 _REMEDY = "Set strategy.nonfinite_gradients = 'skip' to leave such rows and groups out"
@@ -93,7 +103,7 @@ def _check_table(table: _native.Table, index: int, updates: Sequence[PushedUpdat
     parts = [part for update in updates for part in update.tables if part.table == index]
     step = updates[0].step
     if table.has_disk:
-        _check_room(table)
+        check_room(table)
     shown = (values for part in parts for values in (part.shows, part.clicks) if values is not None)
     if not all(map(_native.all_finite, shown)):
         raise UsageError(
@@ -112,7 +122,8 @@ def _check_table(table: _native.Table, index: int, updates: Sequence[PushedUpdat
         raise UsageError(f"{error}. {_REMEDY}") from None
 
 
-def _check_room(table: _native.Table) -> None:
+def check_room(table: _native.Table) -> None:
+    """NoRoomError if a push to a table with rows on a disk would find no room."""
     try:
         table.refuse_if_full()
     except OSError as error:

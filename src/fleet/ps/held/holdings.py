@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import CommunicationError, UsageError
-from fleet.ps.held.applicable import check_applicable, check_optimizers
+from fleet.ps.held.applicable import check_applicable, check_optimizers, check_room, raise_if_full
 from fleet.ps.held.deleted_keys import DeletedKeyFiles
 from fleet.ps.held.dense import DenseGroup, HostGroup, dense_group, host_dense
 from fleet.ps.held.log_lines import job_line
@@ -65,6 +65,7 @@ def make_table(spec: TableSpec, rule: str | None = None, folder: Path | None = N
         text = str(error)
         raise UsageError(text if text.startswith("table ") else f"table {spec.name!r}: {text}") from None
     except OSError as error:
+        raise_if_full(f"table {spec.name!r}", error)
         raise UsageError(f"table {spec.name!r}: {error.strerror}") from None
 
 
@@ -202,6 +203,12 @@ class Holdings:
         if not (is_started and self.native.is_safe(pushes)):
             means = partial(self.native.means, pushes, len(updates), 1.0)
             check_applicable(updates, self.job, self.tables, means, is_started=is_started)
+
+    def check_room(self) -> None:
+        """NoRoomError if a push of rows would find no room on the disk."""
+        for table in self.tables:
+            if table.has_disk:
+                check_room(table)
 
     def is_finite(self, update: PushedUpdate) -> bool:
         """Whether a push may be taken into a step, as far as a first look tells; False: look closer."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fleet import env
 from fleet.errors import UsageError
+from fleet.ps.held.applicable import raise_if_full
 
 _numbers = count()
 _making = threading.Lock()
@@ -25,7 +26,10 @@ class TableDir:
     """The folder of one server's tables; removed by `close`, or when nobody refers to it any more."""
 
     def __init__(self, server: int) -> None:
-        """UsageError if no folder was given, or it cannot be written to. Removes what dead servers have left."""
+        """Removes what dead servers have left.
+
+        UsageError if nobody said where, or nothing can be written there; NoRoomError while there is no room.
+        """
         base = _base()
         self.path = base / f"server-{server}-{os.getpid()}-{next(_numbers)}"
         try:
@@ -36,6 +40,7 @@ class TableDir:
                 lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            raise_if_full(f"a server has no room for rows in {base}", error)
             raise UsageError(f"a server cannot keep rows in {base}: {error.strerror or error}") from None
         self.close = weakref.finalize(self, _remove, self.path, lock)
 

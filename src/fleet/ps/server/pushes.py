@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fleet.ps.held.applicable import NoRoomError
 from fleet.ps.held.requests import (
     PushedUpdate,
     PushOutcome,
@@ -166,7 +167,7 @@ class Pushes:
                 core.record(Kind.STEP, with_norm([one.record for one in updates if one.record], squared_norm))
                 skipped = core.state.step(updates, squared_norm=squared_norm)
                 core.note(updates)
-            except JournalWriteError:  # nothing has happened
+            except (JournalWriteError, NoRoomError):  # nothing has happened
                 raise
             except Exception as error:
                 with core.changed:
@@ -253,7 +254,7 @@ class Pushes:
             core.state.meetings.notice(update.worker)
         try:
             return self.apply_if_complete()
-        except JournalWriteError:  # nothing has happened: it will be sent again
+        except (JournalWriteError, NoRoomError):  # nothing has happened: it will be sent again
             with core.changed:
                 core.state.rounds.withdraw(update.worker)
             raise

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from fleet.errors import CheckpointError, CommunicationError, UsageError
-from fleet.ps.durable import durability, storage
+from fleet.ps.durable import durability, recovery, storage
 from fleet.ps.job.entries import CountFilterEntry
 from fleet.ps.journal import writer
 from fleet.ps.journal.files import segments_in, snapshots_in, write_all
@@ -216,7 +216,7 @@ def test_a_server_that_comes_back_to_a_full_disk_waits_for_room(
         num_tries += 1
         _full(file, buffers) if num_tries < 3 else write_all(file, buffers)
 
-    monkeypatch.setattr(durability, "ROOM_PAUSE_S", 0.01)
+    monkeypatch.setattr(recovery, "ROOM_PAUSE_S", 0.01)
     monkeypatch.setattr(writer, "write_all", full_at_first)
     assert everything(recovered(copy)) == everything(service)
     assert num_tries == 3

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,7 +19,7 @@ from torch import nn
 import fleet
 from fleet import checkpoint
 from fleet.errors import CheckpointError, CommunicationError, UsageError
-from fleet.ps.durable import durability
+from fleet.ps.durable import durability, recovery
 from fleet.ps.held import applicable
 from fleet.ps.held.table_dir import TableDir
 from fleet.ps.job.entries import CountFilterEntry
@@ -27,6 +31,7 @@ from fleet.ps.wire.budget import needed_bytes
 from fleet.strategy.sizes import size_bytes
 from support.durable.server_state import everything
 from support.parity.training import Trainer, first_model, joined, rows_of, served, strategy
+from support.processes import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -38,6 +43,15 @@ MEMORY = "1MiB"  # some 14,000 rows
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FLEET_TABLE_DIR", str(tmp_path / "tables"))
     return tmp_path / "tables"
+
+
+@pytest.fixture
+def other_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on another file system than `tmp_path`, where there is one."""
+    here = tmp_path.stat().st_dev
+    base = next((base for base in ("/dev/shm", "/tmp") if Path(base).stat().st_dev != here), None)
+    with TemporaryDirectory(dir=base) as folder:
+        yield Path(folder)
 
 
 def ids_of(step: int) -> torch.Tensor:
@@ -194,8 +208,79 @@ def test_a_push_that_finds_no_room_may_come_again() -> None:
             raise OSError(28, "table 'ads' takes no push: its memory is full")
 
     with pytest.raises(CommunicationError, match="takes no push") as told:
-        applicable._check_room(Full())  # type: ignore[arg-type]
+        applicable.check_room(Full())  # type: ignore[arg-type]
     assert told.value.retryable
+
+
+@pytest.mark.parametrize("mode", ["sync", "half"])
+def test_a_step_waits_for_room_on_the_disk_of_the_rows(
+    mode: str, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Meanwhile no file can be made; what was refused has not happened, and is sent again."""
+    monkeypatch.setenv("FLEET_WAIT_NOTICE_S", "0.1")
+    with (
+        served(1) as (endpoints, services),
+        joined(endpoints, strategy=strategy(mode), model=first_model(0, memory=MEMORY)) as one,
+    ):
+        train(one, 4)
+        (rows,) = folder.glob("server-0-*/table-0")
+        away = rows.rename(rows.with_name("away"))
+
+        def bring_back() -> None:
+            wait_until(lambda: "takes no push" in caplog.text or is_over.is_set(), 60, "a push that is refused")
+            away.rename(rows)
+
+        is_over, bringing = threading.Event(), threading.Thread(target=bring_back)
+        bringing.start()
+        try:
+            train(one, 4, 16)
+        finally:
+            is_over.set()
+            bringing.join()
+        assert services[0].state.rounds.version == 16
+        assert set(rows_of(services)) == {int(id) for step in range(16) for id in ids_of(step).flatten()}
+
+
+@pytest.mark.parametrize("snapshot_bytes", [200_000, 1 << 30])
+def test_a_server_that_comes_back_to_a_full_disk_of_rows_waits_for_room(
+    snapshot_bytes: int,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    other_disk: Path,
+) -> None:
+    """Until it has said so, no file may become large. Files of a snapshot on another disk are copied, not linked."""
+    monkeypatch.setattr(durability, "SNAPSHOT_BYTES", snapshot_bytes)
+    monkeypatch.setattr(recovery, "ROOM_PAUSE_S", 0.01)
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    model = first_model(0, memory=MEMORY)
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("async"), model=model) as one:
+        train(one, 8)
+        assert service.core.durability is not None
+        with service.core.durability.snapshotting:
+            died = shutil.copytree(tmp_path / "server-0", tmp_path / "died", ignore=shutil.ignore_patterns("lock"))
+            expected = everything(service)
+    monkeypatch.setenv("FLEET_TABLE_DIR", str(other_disk))
+    files = resource.RLIMIT_FSIZE
+    before = resource.getrlimit(files)
+
+    def make_room() -> None:
+        wait_until(lambda: "waiting for up to" in caplog.text or is_over.is_set(), 60, "a server that waits for room")
+        resource.setrlimit(files, before)
+
+    is_over, making = threading.Event(), threading.Thread(target=make_room)
+    resource.setrlimit(files, (8192, before[1]))
+    making.start()
+    try:
+        again = Service(journal=(died, "OS"))
+    finally:
+        is_over.set()
+        making.join()
+    assert everything(again) == expected
+    assert len(list(other_disk.iterdir())) == 1, "what was begun in vain is gone"
+    again.close()
+    assert caplog.text.count("waiting for up to 60 s until this server can serve") == 1
 
 
 def test_rows_grow_old_by_the_clock_and_are_listed(tmp_path: Path) -> None:

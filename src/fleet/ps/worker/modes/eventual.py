@@ -208,8 +208,8 @@ class Async(PushPolicy):
             if not pushes:
                 continue
             lookups = pushes[0].leave()  # pushes that are merged have none
-            gradients = merged([push.gradients for push in pushes], self._client.job)
-            answers = self._client.push(gradients, want_dense=rides, lookups=lookups).results()
+            for gradients in merged([push.gradients for push in pushes], self._client.job):
+                answers = self._client.push(gradients, want_dense=rides, lookups=lookups).results()
             if rides:
                 self._keep(answers, len(lookups))
             pushes[0].answers.set_result(answers)

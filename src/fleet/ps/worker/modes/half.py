@@ -37,6 +37,7 @@ class HalfAsync(PushPolicy):
     def flush(self) -> None:
         if not self._waiting:
             return
-        gradients, self._waiting = merged(self._waiting, self._client.job), []
-        answers = self._client.push(gradients, want_dense=self._flat is not None).results()
+        pushes, self._waiting = merged(self._waiting, self._client.job), []
+        for gradients in pushes:
+            answers = self._client.push(gradients, want_dense=self._flat is not None).results()
         self._load([tensors for _, tensors in answers], max(header.version for header, _ in answers))

@@ -1,27 +1,54 @@
 """Several pushes made one: gradients of equal keys are added, those of dense parameters too.
 
 With plain SGD the sum is what the pushes would have done one after the other. Every other rule gets the mean: it scales
-its step by the size of past gradients, which one summed push would inflate.
+its step by the size of past gradients, which one summed push would inflate. Where learning rates differ, as under a
+schedule, the merged push has their mean, and each gradient counts as its own rate is to that one: so SGD does what it
+would have done, and every other rule makes one step whose size is the mean of theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from math import fsum
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from fleet import _native
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.worker.asking.keys import route
+from fleet.ps.worker.sending.finite import is_finite
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor
 
 
-def merged(pushes: Sequence[Gradients], job: JobSpec) -> Gradients:
-    """One push instead of several."""
+Rates = tuple[float, list[float]]
+"""The learning rate of a merged push, and by how much the gradients of each push count."""
+
+
+def merged(pushes: Sequence[Gradients], job: JobSpec) -> list[Gradients]:
+    """One push instead of several.
+
+    Where servers leave out what is a NaN or an Inf, a push that has one goes by itself, in its turn: they would leave
+    out the others with it.
+    """
+    if len(pushes) == 1 or job.nonfinite != "skip":
+        return [_merge(pushes, job)]
+    runs = [(is_good, list(run)) for is_good, run in groupby(pushes, _is_finite)]
+    return [one for is_good, run in runs for one in ([_merge(run, job)] if is_good else run)]
+
+
+def _is_finite(push: Gradients) -> bool:
+    return all(is_finite(part.grads.float()) for part in push.tables) and all(
+        _native.all_finite(np.frombuffer(buffer, np.float32)) for buffers in push.dense for buffer in buffers
+    )
+
+
+def _merge(pushes: Sequence[Gradients], job: JobSpec) -> Gradients:
     if len(pushes) == 1:
         return pushes[0]
     last = pushes[-1]
@@ -34,17 +61,28 @@ def merged(pushes: Sequence[Gradients], job: JobSpec) -> Gradients:
         for index in sorted({part.table for push in pushes for part in push.tables})
     ]
     with_dense = [push for push in pushes if push.dense]
-    lrs = {group: lr for push in with_dense for group, lr in push.lrs.items()}
+    rates = {
+        group: _rates(job.dense.groups[group].name, [push.lrs[group] for push in with_dense if group in push.lrs])
+        for group in sorted({group for push in with_dense for group in push.lrs})
+    }
     return Gradients(
         step=last.step,
         tables=tables,
-        dense=_merge_dense(with_dense, sorted(lrs), job) if with_dense else [],
-        lrs={group: lrs[group] for group in sorted(lrs)},
+        dense=_merge_dense(with_dense, rates, job) if with_dense else [],
+        lrs={group: lr for group, (lr, _) in rates.items()},
         pulled_version=min(push.pulled_version for push in pushes),
         steps=last.steps,
         position=last.position,
         absent=_absent(with_dense, job),
     )
+
+
+def _rates(rule: str, lrs: Sequence[float]) -> Rates:
+    """Where the rates are equal, or the rule knows none, each push counts as it is, to the bit."""
+    if len(set(lrs)) == 1 or rule == "sum":
+        return lrs[0], [1.0] * len(lrs)
+    lr = fsum(lrs) / len(lrs)
+    return lr, [one / lr for one in lrs]
 
 
 def _factor(rule: str, num_pushes: int) -> float:
@@ -67,11 +105,14 @@ def _merge_tables(parts: Sequence[TablePush], num_pushes: int, job: JobSpec) -> 
 
     has_shows = any(part.shows is not None for part in parts)
     counts = summed([part.counts for part in parts])
-    grads = summed([part.grads for part in parts])
+    lr, weights = _rates(spec.rule.name, [part.lr for part in parts])
+    grads = summed(
+        [part.grads if weight == 1 else part.grads * weight for part, weight in zip(parts, weights, strict=True)]
+    )
     assert grads is not None
     return TablePush(
         table=parts[0].table,
-        lr=parts[-1].lr,
+        lr=lr,
         keys=found.grouped,
         grads=grads.mul_(_factor(spec.rule.name, num_pushes)),
         ends=found.offsets.tolist(),
@@ -103,16 +144,17 @@ def _absent(pushes: Sequence[Gradients], job: JobSpec) -> tuple[int, ...]:
     )
 
 
-def _merge_dense(pushes: Sequence[Gradients], groups: Sequence[int], job: JobSpec) -> list[list[Tensor]]:
+def _merge_dense(pushes: Sequence[Gradients], rates: Mapping[int, Rates], job: JobSpec) -> list[list[Tensor]]:
     """For each server, one buffer per group, of the pushes that have it."""
     merged_servers: list[list[Tensor]] = [[] for _ in pushes[0].dense]
-    for group in groups:
+    for group, (_, weights) in rates.items():
         own = [(push, list(push.lrs).index(group)) for push in pushes if group in push.lrs]
         factor = np.float32(_factor(job.dense.groups[group].name, len(own)))
         for server, buffers in enumerate(merged_servers):
-            total = np.frombuffer(own[0][0].dense[server][own[0][1]], np.float32).copy()
-            for push, place in own[1:]:
-                total += np.frombuffer(push.dense[server][place], np.float32)
+            parts = [np.frombuffer(push.dense[server][place], np.float32) for push, place in own]
+            total = parts[0] * np.float32(weights[0])
+            for part, weight in zip(parts[1:], weights[1:], strict=True):
+                total += part if weight == 1 else part * np.float32(weight)
             total *= factor
             buffers.append(total)
     return merged_servers

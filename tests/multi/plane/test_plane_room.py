@@ -93,7 +93,8 @@ def test_answers_that_nobody_reads_count_also_where_each_is_small(kind: str) -> 
     size, num_pulls = (1 << 18) - 64, 150
     with served(kind) as one:
         client = clients(one, job("async", size, 1))[0]
-        assert one.grpc is not None and one.plane is not None
+        assert one.grpc is not None
+        assert one.plane is not None
         header = ps_pb2.PullRequest.Header(caller=client.caller(0), dense=True)
         request = wire.encode("PullRequest", header, [])
         tls = None if one.tls is None else context_of(one.tls)

@@ -94,14 +94,15 @@ def test_answers_that_nobody_reads_count_also_where_each_is_small(kind: str) -> 
     with served(kind) as one:
         client = clients(one, job("async", size, 1))[0]
         assert one.grpc is not None
-        assert one.plane is not None
+        plane = one.plane
+        assert plane is not None
         header = ps_pb2.PullRequest.Header(caller=client.caller(0), dense=True)
         request = wire.encode("PullRequest", header, [])
         tls = None if one.tls is None else context_of(one.tls)
-        with connection(one.grpc.endpoint, one.plane._server.port, is_welcome=True, tls=tls) as raw:
-            before = one.plane._server.counts()["pulls"]
+        with connection(one.grpc.endpoint, plane._server.port, is_welcome=True, tls=tls) as raw:
+            before = plane._server.counts()["pulls"]
             raw.sendall((head(REQUEST, len(request), method=PULL) + request) * num_pulls)
-            wait_until(lambda: one.plane._server.counts()["pulls"] == before + num_pulls, LIMIT_S, "all pulls")
+            wait_until(lambda: plane._server.counts()["pulls"] == before + num_pulls, LIMIT_S, "all pulls")
             found = [read(raw)[:2] for _ in range(num_pulls)]
         assert set(found) == {(REPLY, PULL), (ERROR, 8)}
         # What the sockets of both ends have taken comes on top of the room.

@@ -233,6 +233,7 @@ void add_plane(nb::module_& m) {
       .def_prop_ro("note", [](const Call& one) { return one.note; })
       .def_prop_ro("push", &Call::gradients, nb::rv_policy::reference_internal)
       .def("keep", &Call::keep, nb::call_guard<WithoutGil>())
+      .def("give_room_back", &Call::give_room_back)
       .def("reply", &reply, nb::arg("header"), nb::arg("tensors"))
       .def("fail", &Call::fail, nb::arg("code"), nb::arg("text"));
   nb::class_<Serving>(m, "PlaneServer", "A server's side of the data plane; see _native.pyi.")

@@ -200,13 +200,15 @@ std::size_t take_largest(const float* grad, float* sum, std::size_t n, std::size
 }
 
 bool spread(const std::int32_t* index, const float* value, std::size_t count, float* out, std::size_t n) {
+  Scratch<std::int32_t> places(count);
   std::int64_t last = -1;
   for (std::size_t i = 0; i < count; ++i) {
-    if (index[i] <= last || static_cast<std::size_t>(index[i]) >= n) return false;
-    last = index[i];
+    const std::int32_t place = __atomic_load_n(index + i, __ATOMIC_RELAXED);
+    if (place <= last || static_cast<std::size_t>(place) >= n) return false;
+    last = places[i] = place;
   }
   std::fill_n(out, n, 0.0f);
-  for (std::size_t i = 0; i < count; ++i) out[index[i]] = value[i];
+  for (std::size_t i = 0; i < count; ++i) out[places[i]] = value[i];
   return true;
 }
 

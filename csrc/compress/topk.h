@@ -41,6 +41,7 @@ std::size_t take_largest(const float* grad, float* sum, std::size_t n, std::size
                          std::int32_t* index, float* value);
 
 // out[index[i]] = value[i], and zeroes elsewhere. False, and nothing is written, unless places ascend and are below n.
+// Others may write to index meanwhile: each place is read once.
 bool spread(const std::int32_t* index, const float* value, std::size_t count, float* out, std::size_t n);
 
 }  // namespace fleet

@@ -118,7 +118,7 @@ void Call::send(const std::string& header, const std::vector<std::size_t>& sizes
   const bool is_shared = room_ != nullptr && layout.size() <= room_->size() - room_at_;
   std::shared_ptr<Memory> memory = room_;
   try {
-    if (!is_shared) memory = origin_->room_for(layout.size(), block_ == 0 ? size_ : 0);
+    if (!is_shared) memory = origin_->room_for_answer(layout.size(), memory_->held());
     if (memory == nullptr) {
       is_answered_ = false;
       fail(kResourceExhausted, kNoRoom);
@@ -132,6 +132,7 @@ void Call::send(const std::string& header, const std::vector<std::size_t>& sizes
     throw;
   }
   trace_answer();
+  give_room_back();  // a push may be kept beyond its answer
   if (is_shared) {
     head.block = block_;
     head.at = room_at_;
@@ -144,6 +145,7 @@ void Call::send(const std::string& header, const std::vector<std::size_t>& sizes
 void Call::fail(std::uint16_t code, const std::string& text) {
   if (is_answered_.exchange(true) || origin_->is_gone()) return;
   trace_answer();
+  give_room_back();
   auto kept = std::make_shared<std::string>(text.substr(0, kMaxText));
   Head head;
   head.kind = Kind::kError;

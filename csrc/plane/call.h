@@ -28,8 +28,8 @@ class Origin {
   // Sends a head and, behind it, bytes that `owner` keeps.
   virtual void send(const Head& head, const std::byte* data, std::size_t size, std::shared_ptr<void> owner) = 0;
   virtual bool is_gone() const = 0;
-  // Memory for an answer; null if there is no room beside others that are under way. `own`: bytes of the request.
-  virtual std::shared_ptr<Memory> room_for(std::size_t size, std::size_t own) = 0;
+  // Memory for an answer; null if there is no room beside others that are under way. `own`: what the request holds.
+  virtual std::shared_ptr<Memory> room_for_answer(std::size_t size, std::size_t own) = 0;
 };
 
 class Call {
@@ -60,6 +60,9 @@ class Call {
   // its answer must, and there is time for it.
   // std::runtime_error if somebody has changed it meanwhile, so that it does not fit any more.
   void keep();
+
+  // Others must find room for what it waits for.
+  void give_room_back() { memory_->give_room_back(); }
 
   // Answers with what the request wants: rows, then dense parameters.
   void answer(const std::string& header);

@@ -12,25 +12,14 @@ namespace fleet::plane {
 namespace {
 
 constexpr std::size_t kFirstInput = 64 << 10;
-constexpr std::size_t kCounted = 1 << 20;  // smaller messages are not counted
+constexpr std::size_t kCounted = 1 << 20;  // smaller messages are not counted, but answers behind unread ones
+constexpr std::size_t kMaxUnread = 4096;   // pieces of answers
 constexpr std::size_t kMaxShared = 256;
 constexpr std::size_t kMaxFilesAhead = 8;  // that came before the heads which they belong to
 constexpr std::size_t kMaxCalls = 64;      // that are read before any is answered, with what is sent ahead of them
 constexpr std::size_t kStranger = sizeof(Head) + kMaxToken;
 constexpr std::size_t kPartOverhead = 256;  // of a part that was sent ahead, however small
 constexpr const char* kNotAhead = "what was sent ahead of a message is not here any more; it is sent again, in full";
-
-// Memory that is counted as long as it is there; null if there is no room for it.
-std::shared_ptr<Memory> counted(const std::shared_ptr<Budget>& budget, std::size_t size, std::size_t bytes,
-                                std::size_t own) {
-  if (!budget->hold(bytes, own)) return nullptr;
-  auto held = std::shared_ptr<void>(nullptr, [budget, bytes](void*) { budget->let_go(bytes); });
-  auto made = Memory::of(size);
-  return std::shared_ptr<Memory>(made.get(), [made, held](Memory*) mutable {
-    made.reset();
-    held.reset();
-  });
-}
 
 // In a time that depends on nothing but the lengths.
 bool is_equal(const std::byte* given, std::size_t size, const std::string& token) {
@@ -42,13 +31,6 @@ bool is_equal(const std::byte* given, std::size_t size, const std::string& token
 }
 
 }  // namespace
-
-bool Budget::hold(std::size_t bytes, std::size_t own) {
-  const std::size_t before = held_.fetch_add(bytes);
-  if (before <= own || before + bytes <= most_) return true;
-  held_ -= bytes;
-  return false;
-}
 
 Connection::Connection(std::uint64_t number, std::unique_ptr<Stream> stream, bool is_unix, int epoll,
                        const std::string& token, std::shared_ptr<Budget> budget, std::shared_ptr<Budget> ahead_budget,
@@ -68,7 +50,7 @@ bool Connection::read(std::vector<std::shared_ptr<Call>>& calls) {
   bool is_drained = false;
   reads_since_ms_ = kNever;
   num_ahead_ = 0;
-  while (!is_drained && calls.size() + num_ahead_ < kMaxCalls) {
+  while (!is_drained && !is_choked_ && calls.size() + num_ahead_ < kMaxCalls) {
     if (is_closed_ || !read_some(is_drained) || !take_heads(calls)) return false;
   }
   if (is_inside_) reads_since_ms_ = now_ms();
@@ -163,12 +145,16 @@ bool Connection::begin_ahead(const Head& head) {
   head_ = head;
   is_inside_ = true;
   is_list_ = false;
-  incoming_.begin(counted(ahead_budget_, head.size, head.size + kPartOverhead, 0), {{0, head.size}});
+  incoming_.begin(Memory::counted(ahead_budget_, head.size, head.size + kPartOverhead, 0), {{0, head.size}});
   return true;
 }
 
 std::shared_ptr<Memory> Connection::room_for(std::size_t size, std::size_t own) {
-  return size <= kCounted ? Memory::of(size) : counted(budget_, size, size, own > kCounted ? own : 0);
+  return size <= kCounted ? Memory::of(size) : Memory::counted(budget_, size, size, own);
+}
+
+std::shared_ptr<Memory> Connection::room_for_answer(std::size_t size, std::size_t own) {
+  return sends_since_ms_ == kNever ? room_for(size, own) : Memory::counted(budget_, size, size, own);
 }
 
 bool Connection::complete(std::vector<std::shared_ptr<Call>>& calls) {
@@ -255,6 +241,7 @@ void Connection::send(const Head& head, const std::byte* data, std::size_t size,
   const bool was_empty = out_.empty();
   out_.push_back({reinterpret_cast<const std::byte*>(kept.get()), sizeof head, kept});
   if (size != 0) out_.push_back({data, size, std::move(owner)});
+  is_choked_ = out_.size() > kMaxUnread;
   if (!was_empty) return;
   if (!stream_->send_some(out_)) {
     shutdown(stream_->socket(), SHUT_RDWR);  // whoever reads it finds the end
@@ -275,13 +262,15 @@ bool Connection::flush_and_arm() {
   } else if (out_.size() != pieces || out_.front().size != before) {
     sends_since_ms_ = now_ms();
   }
+  is_choked_ = out_.size() > kMaxUnread;
   arm();
   return true;
 }
 
 void Connection::arm() {
   epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT | (out_.empty() && !stream_->has_more() ? 0u : EPOLLOUT);
+  event.events =
+      EPOLLONESHOT | (is_choked_ ? 0u : EPOLLIN | EPOLLRDHUP) | (out_.empty() && !stream_->has_more() ? 0u : EPOLLOUT);
   event.data.u64 = number_;
   if (epoll_ctl(epoll_, EPOLL_CTL_MOD, stream_->socket(), &event) != 0 && errno == ENOENT) {
     epoll_ctl(epoll_, EPOLL_CTL_ADD, stream_->socket(), &event);

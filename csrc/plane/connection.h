@@ -19,20 +19,6 @@
 
 namespace fleet::plane {
 
-// How many bytes of large messages a server has in memory.
-class Budget {
- public:
-  explicit Budget(std::size_t most) : most_(most) {}
-  // One message always finds room, beside the `own` bytes that its call has already.
-  bool hold(std::size_t bytes, std::size_t own = 0);
-  void let_go(std::size_t bytes) { held_ -= bytes; }
-  std::size_t held() const { return held_; }
-
- private:
-  std::size_t most_;
-  std::atomic<std::size_t> held_{0};
-};
-
 class Connection : public Origin, public std::enable_shared_from_this<Connection> {
  public:
   Connection(std::uint64_t number, std::unique_ptr<Stream> stream, bool is_unix, int epoll, const std::string& token,
@@ -60,9 +46,10 @@ class Connection : public Origin, public std::enable_shared_from_this<Connection
 
   void send(const Head& head, const std::byte* data, std::size_t size, std::shared_ptr<void> owner) override;
   bool is_gone() const override { return is_closed_; }
-  std::shared_ptr<Memory> room_for(std::size_t size, std::size_t own) override;
+  std::shared_ptr<Memory> room_for_answer(std::size_t size, std::size_t own) override;
 
  private:
+  std::shared_ptr<Memory> room_for(std::size_t size, std::size_t own);
   bool read_some(bool& is_drained);
   bool take_heads(std::vector<std::shared_ptr<Call>>& calls);
   bool begin(const Head& head, std::vector<std::shared_ptr<Call>>& calls);
@@ -83,6 +70,7 @@ class Connection : public Origin, public std::enable_shared_from_this<Connection
   const std::shared_ptr<Budget> ahead_budget_;  // of its own, so that what may never be used keeps nobody waiting
   const std::int64_t since_ms_;
   std::atomic<bool> is_welcome_{false}, is_closed_{false};
+  std::atomic<bool> is_choked_{false};  // it leaves so many answers unread that nothing more is read of it
   std::atomic<const char*> refusal_{nullptr};
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   std::atomic<std::int64_t> reads_since_ms_{kNever}, sends_since_ms_{kNever}, ahead_since_ms_{kNever};

@@ -9,14 +9,41 @@
 #include <cstdlib>
 #include <new>
 #include <system_error>
+#include <utility>
 
 namespace fleet::plane {
+
+bool Budget::hold(std::size_t bytes, std::size_t own) {
+  const std::size_t before = held_.fetch_add(bytes);
+  if (before <= own || before + bytes <= most_) return true;
+  held_ -= bytes;
+  return false;
+}
 
 std::shared_ptr<Memory> Memory::of(std::size_t size) {
   const std::size_t whole = (size + 63) / 64 * 64;
   auto* data = static_cast<std::byte*>(std::aligned_alloc(64, whole == 0 ? 64 : whole));
   if (data == nullptr) throw std::bad_alloc();
   return std::shared_ptr<Memory>(new Memory(data, size, -1, false));
+}
+
+std::shared_ptr<Memory> Memory::counted(std::shared_ptr<Budget> budget, std::size_t size, std::size_t bytes,
+                                        std::size_t own) {
+  if (!budget->hold(bytes, own)) return nullptr;
+  try {
+    auto made = of(size);
+    made->budget_ = std::move(budget);
+    made->held_ = bytes;
+    return made;
+  } catch (const std::bad_alloc&) {
+    budget->let_go(bytes);
+    throw;
+  }
+}
+
+void Memory::give_room_back() {
+  const std::size_t held = held_.exchange(0);
+  if (held != 0) budget_->let_go(held);
 }
 
 std::shared_ptr<Memory> Memory::shared(std::size_t size) {
@@ -52,6 +79,7 @@ std::shared_ptr<Memory> Memory::mapped(int file, std::size_t size) {
 Memory::~Memory() {
   if (!is_mapped_) {
     std::free(data_);
+    give_room_back();
     return;
   }
   munmap(data_, size_);

@@ -4,6 +4,7 @@
 // behind it. Nothing is copied through the kernel; the socket carries heads only.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -12,11 +13,29 @@
 
 namespace fleet::plane {
 
+// How many bytes of large messages a server has in memory.
+class Budget {
+ public:
+  explicit Budget(std::size_t most) : most_(most) {}
+  // One message always finds room, beside the `own` bytes that its call has already.
+  bool hold(std::size_t bytes, std::size_t own = 0);
+  void let_go(std::size_t bytes) { held_ -= bytes; }
+  std::size_t held() const { return held_; }
+
+ private:
+  std::size_t most_;
+  std::atomic<std::size_t> held_{0};
+};
+
 // Some bytes, aligned to 64.
 class Memory {
  public:
   // On the heap; std::bad_alloc if there is no room.
   static std::shared_ptr<Memory> of(std::size_t size);
+  // The same, where `bytes` of a budget are held until it goes or gives them back; null if there is no room for them
+  // beside the `own` that its call has already.
+  static std::shared_ptr<Memory> counted(std::shared_ptr<Budget> budget, std::size_t size, std::size_t bytes,
+                                         std::size_t own);
   // Shared: a new block, of whole pages. std::system_error if the system refuses.
   static std::shared_ptr<Memory> shared(std::size_t size);
   // Shared: what another process made. Takes the file over. Null unless it is of this size and can never shrink.
@@ -28,6 +47,9 @@ class Memory {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
+  // What it holds of a budget, and to hold nothing any more: others must find room while this waits for them.
+  std::size_t held() const { return held_; }
+  void give_room_back();
   // Of a block that this process made, to be sent to the other one, which is whoever calls this's to close; then -1.
   int release_file() { return std::exchange(file_, -1); }
 
@@ -39,6 +61,8 @@ class Memory {
   std::size_t size_;
   int file_;
   bool is_mapped_;
+  std::shared_ptr<Budget> budget_;  // of what it holds
+  std::atomic<std::size_t> held_{0};
 };
 
 }  // namespace fleet::plane

@@ -284,6 +284,7 @@ void Server::park(std::shared_ptr<Call> call) {
     is_there = may_wait && has_come(*call);
     if (may_wait && !is_there) {
       call->begin_wait();
+      call->give_room_back();
       parked_.push_back(std::move(call));
       return;
     }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -140,6 +141,16 @@ TEST(take_largest_is_compress_without_momentum) {
     sent.value.resize(count);
     CHECK(sent.index == wanted.index && sent.value == wanted.value && a.sum == b.sum && a.grad == grad);
   }
+}
+
+// As a worker may write to places that it shares with a server: here what is written is the places themselves.
+TEST(spread_reads_each_place_once) {
+  std::vector<float> out(8, 7);
+  const std::vector<std::int32_t> places = {2, 5};
+  std::memcpy(out.data(), places.data(), 2 * sizeof(float));
+  const std::vector<float> value = {1, 2};
+  CHECK(fleet::spread(reinterpret_cast<const std::int32_t*>(out.data()), value.data(), 2, out.data(), 8));
+  CHECK((out == std::vector<float>{0, 0, 1, 0, 0, 2, 0, 0}));
 }
 
 TEST(spread_is_the_way_back) {

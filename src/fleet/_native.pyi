@@ -805,6 +805,8 @@ class PlaneCall:
         """Whether its connection is over."""
     def keep(self) -> None:
         """Move the request into memory that nobody else can write to; RuntimeError if it was written to before."""
+    def give_room_back(self) -> None:
+        """Count its memory no more among the messages that are under way."""
     def reply(self, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any]]) -> None: ...
     def fail(self, code: int, text: str) -> None:
         """Answer with an error; the code is that of gRPC's status."""

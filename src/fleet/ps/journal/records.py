@@ -5,7 +5,8 @@
 
 Everything is little-endian and begins at a multiple of 8, so that tensors can be used where they lie. A record that was
 written whole has a right head. So a wrong one is damage, and a right one with too little behind it is a record that
-nobody finished writing.
+nobody finished writing. So is the last one where it lacks a page, which then reads as zeros: power went before the disk
+had all of it. The first of a file is never taken for that: without it nothing says whose file it is.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _CHECKED_HEAD = struct.Struct("<IHHQQ")
 _PART = struct.Struct("<II")
 _CHECKED_FROM = _HEAD.size - _CHECKED_HEAD.size
 ALIGNMENT = 8
+_PAGE = 4096
+"""What a disk has whole or not at all."""
 _PADS = tuple(bytes(size) for size in range(ALIGNMENT))
 
 
@@ -85,7 +88,7 @@ class JournalRecord(NamedTuple):
 
 
 class TornError(JournalError):
-    """The file ends inside a record."""
+    """The file ends with a record that nobody finished writing."""
 
 
 class Body(NamedTuple):
@@ -146,11 +149,15 @@ def read_one(path: Path, data: memoryview, begin: int) -> JournalRecord:
         raise TornError(f"{path} ends inside the head of a record at offset {begin}")
     magic, head_checksum, checksum, number, num_parts, lsn, size = _HEAD.unpack_from(data, begin)
     if magic != MAGIC or head_checksum != crc32c(data[begin + _CHECKED_FROM : begin + _HEAD.size]):
+        if begin and _lacks_page(data, begin, begin + _HEAD.size) and not _has_record(data, begin):
+            raise TornError(f"{path} ends inside the record at offset {begin}, of which the disk lacks a page")
         raise damaged(path, begin, "there is no record")
     if size > left:
         raise TornError(f"{path} ends inside the record at offset {begin}")
     body = data[begin + _HEAD.size : begin + size]
     if crc32c(body) != checksum:
+        if _lacks_page(data, begin, begin + size) and not _has_record(data, begin + size):
+            raise TornError(f"{path} ends inside the record at offset {begin}, of which the disk lacks a page")
         raise damaged(path, begin, "the checksum of the record is wrong")
     try:
         kind = Kind(number)
@@ -158,6 +165,23 @@ def read_one(path: Path, data: memoryview, begin: int) -> JournalRecord:
     except (ValueError, struct.error):  # it was written so, by another version
         raise damaged(path, begin, f"a record of kind {number} that this version cannot read") from None
     return JournalRecord(lsn, kind, parts, begin, begin + size)
+
+
+def _lacks_page(data: memoryview, begin: int, end: int) -> bool:
+    """Whether all that a page has of some bytes, and of what follows them there, is zeros."""
+    pages = range(begin - begin % _PAGE, end, _PAGE)
+    return any(not any(data[max(begin, page) : page + _PAGE]) for page in pages)
+
+
+def _has_record(data: memoryview, begin: int) -> bool:
+    """Whether the head of a record stands anywhere behind a place."""
+    magic, text = struct.pack("<I", MAGIC), bytes(data[begin:])
+    at = text.find(magic)
+    while 0 <= at <= len(text) - _HEAD.size:
+        if _HEAD.unpack_from(text, at)[1] == crc32c(text[at + _CHECKED_FROM : at + _HEAD.size]):
+            return True
+        at = text.find(magic, at + 1)
+    return False
 
 
 def damaged(path: Path, offset: int, what: str) -> JournalError:

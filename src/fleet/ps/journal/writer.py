@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from fleet.errors import CommunicationError
 from fleet.ps.journal.files import begin_write_out, reserve, segment_path, segments_in, sync_folder, write_all
 from fleet.ps.journal.records import Body, Kind, RecordPart, encode_body, with_head
 
 Policy = Literal["OS", "INTERVAL", "ALWAYS"]
+_T = TypeVar("_T")
 
 SEGMENT_BYTES = 64 << 20
 INTERVAL_S = 1.0
@@ -193,10 +194,14 @@ class Journal:
                     os.ftruncate(former, size)  # gives back the room that it did not need
                 if self._policy != "OS":
                     self._sync_file(former)
-                    sync_folder(self.folder)
                     self._synced = max(self._synced, self._lsn - 1)
             finally:
                 os.close(former)
+        if self._policy != "OS":
+            self._sync_file(file)
+            self._forced(sync_folder, self.folder)
+            if former < 0:
+                self._forced(sync_folder, self.folder.parent)
 
     def _sync(self, lsn: int) -> None:
         """Wait until the disk has a record: whoever comes first writes for all who wait."""
@@ -214,8 +219,11 @@ class Journal:
             self._synced = max(self._synced, last)
 
     def _sync_file(self, file: int) -> None:
+        self._forced(os.fdatasync, file)
+
+    def _forced(self, sync: Callable[[_T], None], what: _T) -> None:
         try:
-            os.fdatasync(file)
+            sync(what)
         except OSError as error:
             self._failure = f"the disk does not take what was written: {error.strerror or error}"
             raise self._cannot(self._failure) from None

@@ -208,6 +208,7 @@ class PlaneServer:
                 method, view = call.method, call.data
                 account.take(view.nbytes)
                 data = bytes(view)  # a copy: the caller could change shared memory while it is read
+                call.give_room_back()  # the account has it now, which lets go where the call waits for others
                 header, tensors = decode(f"{method}Request", data)
                 with answering(Caller(None, account)):
                     reply, rows = self._service.handle(method, header, tensors)

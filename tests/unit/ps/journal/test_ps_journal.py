@@ -20,6 +20,7 @@ from fleet.ps.journal.snapshots import SnapshotWriter, newest_snapshot, read_sna
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
 
 OWNER = b"server 0"
+PAGE = 4096
 
 
 def part(number: int) -> RecordPart:
@@ -165,7 +166,7 @@ def test_every_damage_is_refused_with_file_and_offset(tmp_path: Path) -> None:
         path.write_bytes(data)
         with pytest.raises(JournalError, match=rf"{path} (is damaged at offset \d+|belongs to another)"):
             read(tmp_path)
-    path.write_bytes(whole + bytes(64))
+    path.write_bytes(whole + bytes(range(64)))
     with pytest.raises(JournalError, match=f"is damaged at offset {len(whole)}: there is no record"):
         read(tmp_path)
 
@@ -177,6 +178,54 @@ def test_a_torn_record_before_the_last_segment_is_damage(tmp_path: Path) -> None
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(JournalError, match="ends inside a record, and others follow"):
         read(tmp_path)
+
+
+def torn_by_power(folder: Path, num_pages: int = 9) -> tuple[Path, int, bytes]:
+    """A segment whose last record takes some pages, where that begins, and all bytes."""
+    journal = Journal(folder, "ALWAYS", 0, OWNER)
+    journal.append(Kind.PUSH, [part(3)])
+    ((_, path),) = segments_in(folder)
+    begin = path.stat().st_size
+    journal.append(Kind.PUSH, [Part(b"large", [np.full(num_pages * 1024, 7.0, np.float32)])])
+    journal.close()
+    return path, begin, path.read_bytes()
+
+
+@pytest.mark.parametrize("page", [0, 1, 5, 9])
+def test_a_last_record_of_which_the_disk_lacks_a_page_is_cut_off(tmp_path: Path, page: int) -> None:
+    path, begin, whole = torn_by_power(tmp_path)
+    first, end = max(begin, page * PAGE), min((page + 1) * PAGE, len(whole))
+    path.write_bytes(whole[:first] + bytes(end - first) + whole[end:])
+    assert [one[0] for one in read(tmp_path)] == [2]
+    assert path.stat().st_size == begin
+
+
+def test_zeros_behind_the_last_record_are_cut_off(tmp_path: Path) -> None:
+    path, _, whole = torn_by_power(tmp_path)
+    path.write_bytes(whole + bytes(3 * PAGE))
+    assert [one[0] for one in read(tmp_path)] == [2, 3]
+    assert path.stat().st_size == len(whole)
+
+
+def test_a_journal_of_zeros_is_damage(tmp_path: Path) -> None:
+    path, _, whole = torn_by_power(tmp_path)
+    path.write_bytes(bytes(len(whole)))
+    with pytest.raises(JournalError, match=f"{path} is damaged at offset 0: there is no record"):
+        read(tmp_path)
+
+
+def test_a_page_that_is_missing_before_the_end_is_damage(tmp_path: Path) -> None:
+    path, begin, whole = torn_by_power(tmp_path)
+    write(tmp_path, 0, first=3)
+    lacking = whole[:PAGE] + bytes(PAGE) + whole[2 * PAGE :]
+    path.write_bytes(lacking)
+    with pytest.raises(JournalError, match=f"{path} is damaged at offset {begin}"):
+        read(tmp_path)
+    segments_in(tmp_path)[-1][1].unlink()
+    path.write_bytes(lacking + whole[begin:])
+    with pytest.raises(JournalError, match=f"{path} is damaged at offset {begin}"):
+        read(tmp_path)
+    assert path.read_bytes() == lacking + whole[begin:]
 
 
 def test_segments_of_another_server_are_refused(tmp_path: Path) -> None:
@@ -282,4 +331,18 @@ def test_all_segments_are_on_the_disk_before_a_snapshot_ends(tmp_path: Path, mon
     monkeypatch.setattr(os, "fdatasync", sync)
     journal.sync()
     assert set(synced) == {path.stat().st_ino for _, path in segments_in(tmp_path)}
+    journal.close()
+
+
+def test_always_has_the_names_of_a_journal_on_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: set[int] = set()
+    real = os.fsync
+
+    def sync(file: int) -> None:
+        synced.add(os.fstat(file).st_ino)
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    journal = Journal(tmp_path, "ALWAYS", 0, OWNER)
+    assert {tmp_path.stat().st_ino, tmp_path.parent.stat().st_ino} <= synced
     journal.close()

@@ -2,7 +2,8 @@
 
 A push goes to several servers. A worker that dies between two of them would leave a step that some servers have and
 others do not. So the push is written down before the first server gets it; the worker's next life sends it again, in
-the name of the former, before it declares itself. A server that has it says so; one that has not takes it.
+the name of the former, before it declares itself. A server that has it says so; one that has not takes it. Where journals
+are on the disk before a push is answered, so is this before it is sent.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fleet import env
 from fleet.errors import CommunicationError, NotReadyError, UsageError
 from fleet.jobfiles.kept import LEFT
 from fleet.ps.job.patience import rpc_timeout_s, step_timeout_s
-from fleet.ps.journal.files import write_all
+from fleet.ps.journal.files import sync_folder, write_all
 from fleet.ps.journal.records import JournalError, Kind, RecordPart, encode, read_one
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
@@ -37,7 +38,9 @@ _log = logging.getLogger(__name__)
 def own_outbox(worker: int) -> NoOutbox:
     """The outbox of a worker of a durable job; in any other job there is no next life to send it."""
     folder = env.FLEET_DURABLE.get()
-    return NoOutbox() if folder is None else Outbox(Path(folder) / f"worker-{worker}" / "outbox")
+    if folder is None:
+        return NoOutbox()
+    return Outbox(Path(folder) / f"worker-{worker}" / "outbox", is_synced=env.FLEET_JOURNAL.get() == "ALWAYS")
 
 
 class NoOutbox:
@@ -59,8 +62,9 @@ class NoOutbox:
 class Outbox(NoOutbox):
     """One file with the last push of a worker. Used from one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_synced: bool) -> None:
         self._path = path
+        self._is_synced = is_synced
         self._file = -1
 
     def put(self, messages: Sequence[Message]) -> None:
@@ -69,8 +73,13 @@ class Outbox(NoOutbox):
             if self._file < 0:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                if self._is_synced:
+                    sync_folder(self._path.parent)
+                    sync_folder(self._path.parent.parent)
             os.lseek(self._file, 0, os.SEEK_SET)
             write_all(self._file, encode(1, Kind.PUSH, parts))
+            if self._is_synced:
+                os.fdatasync(self._file)
         except OSError as error:
             raise UsageError(
                 f"a worker of a durable job writes down what it sends, and cannot in {self._path}: "

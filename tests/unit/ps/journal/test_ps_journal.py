@@ -186,7 +186,7 @@ def torn_by_power(folder: Path, num_pages: int = 9) -> tuple[Path, int, bytes]:
     journal.append(Kind.PUSH, [part(3)])
     ((_, path),) = segments_in(folder)
     begin = path.stat().st_size
-    journal.append(Kind.PUSH, [Part(b"large", [np.full(num_pages * 1024, 7.0, np.float32)])])
+    journal.append(Kind.PUSH, [RecordPart(b"large", [np.full(num_pages * 1024, 7.0, np.float32)])])
     journal.close()
     return path, begin, path.read_bytes()
 

@@ -2,8 +2,8 @@
 
 A push goes to several servers. A worker that dies between two of them would leave a step that some servers have and
 others do not. So the push is written down before the first server gets it; the worker's next life sends it again, in
-the name of the former, before it declares itself. A server that has it says so; one that has not takes it. Where journals
-are on the disk before a push is answered, so is this before it is sent.
+the name of the former, before it declares itself. A server that has it says so; one that has not takes it. Where
+journals are on the disk before a push is answered, so is this before it is sent.
 """
 
 from __future__ import annotations

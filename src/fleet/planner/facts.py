@@ -38,7 +38,7 @@ class DenseFacts:
     parameter_bytes: int
     gradient_bytes: int
     state_bytes: int
-    """What a worker keeps of the optimizer's state, by formula (`fleet.planner.state`); 0 where servers keep it."""
+    """What a worker keeps of the optimizer's state, by formula (`fleet.planner.memory`); 0 where servers keep it."""
     other_bytes: int = 0
     """Buffers and frozen parameters."""
     server_bytes: int = 0

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.collective.stall.flight import Operation, Status, first_pending
-from fleet.collective.stall.progress import Progress
+from fleet.collective.stall.flight import Operation, Progress, Status, first_pending
 from fleet.collective.stall.report import Findings, judge, notice, outcome_of, report
 from fleet.collective.stall.state import Stall, State, stall_from_json, state_from_json, to_json
 from fleet.observe.stall.words import StallOutcome

@@ -13,9 +13,8 @@ from fleet.errors import UsageError
 from fleet.planner import exchange, memory
 from fleet.planner.choose import make_plan
 from fleet.planner.facts import BlockFacts, DenseFacts, Machines, Measured, Question, TableFacts, Workload
-from fleet.planner.memory import TrainingSetup, activation_bytes, measure_tables, worker_memory
+from fleet.planner.memory import TrainingSetup, activation_bytes, measure_tables, state_bytes, worker_memory
 from fleet.planner.plan import Plan
-from fleet.planner.state import state_bytes
 
 GIB = 1 << 30
 SEEN = Measured(

@@ -19,8 +19,8 @@ import torch.distributed as dist
 from fleet import env
 from fleet.collective.stall import flight
 from fleet.collective.stall.ended import explain_lost_peers
+from fleet.collective.stall.flight import Progress
 from fleet.collective.stall.mailbox import Mailbox
-from fleet.collective.stall.progress import Progress
 from fleet.collective.stall.report import Findings, awaited, notice, outcome_of
 from fleet.collective.stall.state import Stall, State, look_around, stall_from_json, state_from_json, to_json
 from fleet.errors import CommunicationError
@@ -28,8 +28,7 @@ from fleet.jobfiles.ending import has_failed, watch_exit
 from fleet.jobfiles.wait_notes import forget_wait, note_wait
 from fleet.observe.stall.watch import Kind, Watch
 from fleet.observe.stall.words import SILENCE, StallOutcome
-from fleet.observe.waits.limits import DEFAULT_TIMEOUT_S
-from fleet.observe.waits.waiting import notice_s
+from fleet.observe.waits.waiting import DEFAULT_TIMEOUT_S, notice_s
 from fleet.roles.base import Identity
 
 log = logging.getLogger(__name__)

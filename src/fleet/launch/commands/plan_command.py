@@ -21,8 +21,8 @@ from fleet import env
 from fleet.errors import DeadlineError, UsageError
 from fleet.jobfiles import whole
 from fleet.launch.arguments.misplaced import refuse_misplaced
-from fleet.launch.arguments.numbers import WholeNumber
 from fleet.launch.arguments.options import Options
+from fleet.launch.arguments.values import WholeNumber
 from fleet.launch.meet.job_token import own_token
 from fleet.launch.meet.team import Team
 from fleet.launch.planning.devices import count_gpus, visible_gpus
@@ -31,7 +31,7 @@ from fleet.launch.planning.plan import ProcessPlan
 from fleet.launch.processes import guard as guards
 from fleet.launch.processes.child import Child
 from fleet.launch.processes.endings import exit_code
-from fleet.launch.processes.ready import JobIdentity, ReadyProcess
+from fleet.launch.processes.logs import JobIdentity, ReadyProcess
 from fleet.launch.rounds.prepare import prepare
 from fleet.planner import choose
 from fleet.planner.facts import Machines, Question, Workload

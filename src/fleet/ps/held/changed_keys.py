@@ -1,16 +1,21 @@
-"""Which rows have changed since a copy of them began, and how to pick them out of all."""
+"""Which rows have changed since a copy of them began; which have been deleted, as files for other copies."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fleet.checkpoint.files.names import file_name_of
+from fleet.errors import UsageError
+
 if TYPE_CHECKING:
     from fleet.ps.held.requests import AssignedRows, PushedUpdate
+
 
 _NOTED_AT_ONCE = 1 << 20
 
@@ -61,3 +66,33 @@ def among(own: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.bool_]:
     at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
     found: NDArray[np.bool_] = keys[at] == own
     return found
+
+
+class DeletedKeyFiles:
+    """A folder that all servers see, in which each of them writes a file for each table: TABLE.server-000.npy.
+
+    Keys are added to those that a file has: a call that was sent twice must not empty it.
+    """
+
+    def __init__(self, folder: str, server: int) -> None:
+        """UsageError if nothing can be written there."""
+        self._folder, self._server = Path(folder), server
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            (probe := self._path("")).touch()
+            probe.unlink()
+        except (OSError, ValueError) as error:
+            raise UsageError(f"server {server} cannot list keys in {folder!r}: {error}; nothing was deleted") from None
+
+    def write(self, table: str, keys: NDArray[np.int64]) -> int:
+        """Write the keys of a table, in ascending order; how many."""
+        path = self._path(file_name_of(table))
+        unfinished = path.with_name(f".{path.name}")
+        known = np.load(path) if path.exists() else keys[:0]
+        with unfinished.open("wb") as file:
+            np.save(file, np.union1d(known, keys))
+        unfinished.replace(path)
+        return len(keys)
+
+    def _path(self, stem: str) -> Path:
+        return self._folder / f"{stem}.server-{self._server:03}.npy"

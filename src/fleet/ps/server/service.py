@@ -23,7 +23,7 @@ from fleet.ps.durable.durability import Durability
 from fleet.ps.durable.moving import Moving, is_moved_on
 from fleet.ps.durable.saves import SaveMoment, Saves
 from fleet.ps.held.assigning import Assigning
-from fleet.ps.held.deleted_keys import DeletedKeyFiles
+from fleet.ps.held.changed_keys import DeletedKeyFiles
 from fleet.ps.held.requests import read_dense, read_kept
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.writer import Policy

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fleet.errors import NotReadyError
 from fleet.ps.held.holdings import Holdings, Skip, make_holdings, none
 from fleet.ps.held.stats import Stats
-from fleet.ps.job.clip_factor import factor_of
+from fleet.ps.job.corrections import factor_of
 from fleet.ps.job.patience import is_durable
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.meetings.meetings import Meetings
@@ -23,7 +23,7 @@ from fleet.ps.steps.ledger import Ledger
 from fleet.ps.steps.rounds import Rounds
 
 if TYPE_CHECKING:
-    from fleet.ps.held.deleted_keys import DeletedKeyFiles
+    from fleet.ps.held.changed_keys import DeletedKeyFiles
     from fleet.ps.held.requests import AssignedRows, PushedUpdate
     from fleet.ps.proto import ps_pb2
 

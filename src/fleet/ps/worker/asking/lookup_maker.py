@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fleet.ps.worker.asking.side_thread import After, MadeLater, MadeNow, NoSideThread
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.modes.base import PushPolicy
-    from fleet.ps.worker.parts.no_hot_tables import NoHotTables
+    from fleet.ps.worker.parts.contract import NoHotTables
 
 log = logging.getLogger(__name__)
 

@@ -170,7 +170,7 @@ class Worker:
         )
         gradients.steps = self.done.num_updates + 1
         update = Update(gradients, table_lrs, self.done.count.num, is_new)
-        self._send(update, self._lookups.waiting())
+        self._send(update, self._lookups.waiting(table_lrs))
         self.client.row_limits.check()
 
     def _dense_gradients(self, groups: Mapping[int, float]) -> tuple[list[list[Tensor]], tuple[int, ...]]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from fleet import env
 from fleet.errors import UsageError
 from fleet.jobfiles import whole
+from fleet.jobfiles.layouts import Layouts, own_layouts
 
 _NAME = re.compile(r"term-(\d+)\.(json|part)")
 
@@ -35,6 +36,11 @@ class Term:
     servers: tuple[str, ...]
     copies: tuple[str, ...]
     """The copy of each server that has all of it and may take its place; empty: there is none now."""
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Those of the servers, as a layout has them."""
+        return self.servers
 
     def to_json(self) -> str:
         """For files and messages."""
@@ -51,6 +57,18 @@ def own_terms() -> Terms | None:
     """The terms of this process's job; None if its servers have no copies."""
     folder = env.FLEET_DURABLE.get()
     return None if folder is None or env.FLEET_STANDBY.get() is None else Terms(folder)
+
+
+def own_whereabouts() -> Terms | Layouts | None:
+    """Where this process's job says which servers it has now; None if they are always the same."""
+    return own_terms() or own_layouts()
+
+
+def own_term() -> int:
+    """The newest term that this process can know; 0 in a job whose servers have no copies."""
+    terms = own_terms()
+    newest = None if terms is None else terms.newest()
+    return 0 if newest is None else newest.number
 
 
 def own_copy() -> int | None:

@@ -19,16 +19,18 @@ FLOAT16: Format
 INT8: Format
 
 class Caller(_message.Message):
-    __slots__ = ("worker", "incarnation", "instance", "is_traced")
+    __slots__ = ("worker", "incarnation", "instance", "is_traced", "term")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     IS_TRACED_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
     worker: int
     incarnation: int
     instance: int
     is_traced: bool
-    def __init__(self, worker: _Optional[int] = ..., incarnation: _Optional[int] = ..., instance: _Optional[int] = ..., is_traced: _Optional[bool] = ...) -> None: ...
+    term: int
+    def __init__(self, worker: _Optional[int] = ..., incarnation: _Optional[int] = ..., instance: _Optional[int] = ..., is_traced: _Optional[bool] = ..., term: _Optional[int] = ...) -> None: ...
 
 class DeclareRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
@@ -876,3 +878,66 @@ class BoardReply(_message.Message):
     tensors: _containers.RepeatedScalarFieldContainer[bytes]
     padding: bytes
     def __init__(self, header: _Optional[_Union[BoardReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class FollowRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("caller", "server", "copy", "lsn", "is_empty", "file", "segment", "at", "timeout_ms")
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        SERVER_FIELD_NUMBER: _ClassVar[int]
+        COPY_FIELD_NUMBER: _ClassVar[int]
+        LSN_FIELD_NUMBER: _ClassVar[int]
+        IS_EMPTY_FIELD_NUMBER: _ClassVar[int]
+        FILE_FIELD_NUMBER: _ClassVar[int]
+        SEGMENT_FIELD_NUMBER: _ClassVar[int]
+        AT_FIELD_NUMBER: _ClassVar[int]
+        TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        server: int
+        copy: int
+        lsn: int
+        is_empty: bool
+        file: str
+        segment: int
+        at: int
+        timeout_ms: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., server: _Optional[int] = ..., copy: _Optional[int] = ..., lsn: _Optional[int] = ..., is_empty: _Optional[bool] = ..., file: _Optional[str] = ..., segment: _Optional[int] = ..., at: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: FollowRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[FollowRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class FollowReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class File(_message.Message):
+        __slots__ = ("name", "size")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        SIZE_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        size: int
+        def __init__(self, name: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
+    class Header(_message.Message):
+        __slots__ = ("term", "lsn", "is_whole", "files", "segment", "lost")
+        TERM_FIELD_NUMBER: _ClassVar[int]
+        LSN_FIELD_NUMBER: _ClassVar[int]
+        IS_WHOLE_FIELD_NUMBER: _ClassVar[int]
+        FILES_FIELD_NUMBER: _ClassVar[int]
+        SEGMENT_FIELD_NUMBER: _ClassVar[int]
+        LOST_FIELD_NUMBER: _ClassVar[int]
+        term: int
+        lsn: int
+        is_whole: bool
+        files: _containers.RepeatedCompositeFieldContainer[FollowReply.File]
+        segment: int
+        lost: str
+        def __init__(self, term: _Optional[int] = ..., lsn: _Optional[int] = ..., is_whole: _Optional[bool] = ..., files: _Optional[_Iterable[_Union[FollowReply.File, _Mapping]]] = ..., segment: _Optional[int] = ..., lost: _Optional[str] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: FollowReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[FollowReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...

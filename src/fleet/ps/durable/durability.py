@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from fleet import _native, env
 from fleet.errors import CheckpointError, UsageError
 from fleet.observe.metrics import events
-from fleet.ps.durable.recovery import dense_part, owner, recover, rows_part, state_part, when_there_is_room
+from fleet.ps.durable.recovery import Recovered, dense_part, owner, recover, rows_part, state_part, when_there_is_room
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
@@ -43,13 +43,34 @@ def own_journal(name: str) -> tuple[Path, Policy] | None:
     return Path(folder) / name, cast(Policy, policy)
 
 
+class Copied:
+    """What a journal asks of the second copy of its server, and the server that has none."""
+
+    is_filling = False
+    """Whether a copy reads the newest snapshot: until it has, no other takes its place."""
+    needs: int | None = None
+    """The first segment that a copy still reads; None: there is no copy."""
+
+    def recorded(self, lsn: int) -> None:
+        """Return when the copy has a record that was written, where it must."""
+
+    def replaced(self, lsn: int) -> None:
+        """Everything was replaced with record `lsn`: return when no copy without it counts any more."""
+
+
 class Durability:
     """The journal and the snapshots of one server, in a folder of its own."""
 
     def __init__(self, core: Core, folder: Path, policy: Policy, device: str) -> None:
-        """Recover the state that the folder holds, if any, and go on from there."""
+        """Recover the state that the folder holds, if any, and go on from there.
+
+        A copy (`core.is_copy`) goes on as a copy, until it leads.
+        """
         self._core = core
         self._folder = folder
+        self.copied = Copied()
+        self.position: Callable[[], int] | None = None
+        """Of a copy: the last record that its state has; its journal may have more."""
         if env.FLEET_LIFE.get() and not folder.exists():  # fleetrun has made it for the first life
             raise UsageError(
                 f"{folder}, where this server kept its journal, is gone, and with it what the server knew; bring it "
@@ -69,8 +90,11 @@ class Durability:
             ) from None
         try:
             clear_unfinished(folder)
-            found = recover(core.state, folder, device)
-            self._journal = _open(folder, policy, found.lsn, owner(core.state.instance))
+            if core.is_copy and not env.FLEET_LIFE.get():
+                clear(folder)  # of the server that was on this machine once
+            found = self._recovered(device)
+            whose = None if core.is_copy else owner(core.state.instance)
+            self.journal = _open(folder, policy, found.lsn, whose)
         except BaseException:
             os.close(self._lock)
             raise
@@ -86,20 +110,33 @@ class Durability:
         self._thread = threading.Thread(target=self._take_snapshots, name="fleet-snapshot", daemon=True)
         self._thread.start()
 
+    def _recovered(self, device: str) -> Recovered:
+        """Bring the state to where the journal ends; a copy that cannot be trusted is empty: it is filled again."""
+        try:
+            return recover(self._core.state, self._folder, device)
+        except CheckpointError as error:
+            if not self._core.is_copy:
+                raise
+            _log.warning("this copy begins anew: %s", error)
+            self._core.begin_anew()
+            clear(self._folder)
+            return Recovered(0, 0)
+
     def append(self, kind: Kind, parts: Sequence[RecordPart]) -> None:
         """Write a record; JournalWriteError if that cannot be done."""
-        self._journal.append(kind, parts)
-        if self._journal.num_bytes > self._next_at:
+        lsn = self.journal.append(kind, parts)
+        if self.journal.num_bytes > self._next_at:
             self._is_due.set()
+        self.copied.recorded(lsn)
 
     def counts(self) -> dict[str, int]:
         """What was written in this life."""
-        return {"bytes": self._journal.num_bytes, "record": self._journal.lsn, "snapshots": self._num_snapshots}
+        return {"bytes": self.journal.num_bytes, "record": self.journal.lsn, "snapshots": self._num_snapshots}
 
     @property
     def lag(self) -> tuple[int, int]:
         """Bytes of the journal after the last snapshot; records that should be on the disk and may not be."""
-        return self._journal.num_bytes - self._snapshot_at, self._journal.num_unsynced
+        return self.journal.num_bytes - self._snapshot_at, self.journal.num_unsynced
 
     def load(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
         """Replace everything by a checkpoint, and keep that as a snapshot before anybody is told.
@@ -109,7 +146,7 @@ class Durability:
         with self.snapshotting, self._core.gate.closed:
             load()
             try:
-                self._journal.append(Kind.LOAD, [RecordPart(b"")])
+                lsn = self.journal.append(Kind.LOAD, [RecordPart(b"")])
                 self._write_snapshot(is_alone=True)
             except (OSError, JournalWriteError) as error:
                 failure = f"a checkpoint was loaded, but could not be kept: {_why(error)}"
@@ -118,13 +155,37 @@ class Durability:
                 else:
                     undo()
                 raise CheckpointError(f"{failure}; make room in {self._folder}, and load it again") from None
+            self.copied.replaced(lsn)
+
+    def lead(self) -> None:
+        """The copy whose journal this is has become the server."""
+        self.journal.lead(owner(self._core.state.instance))
+        self.position = None
+        self.resumed_from = None if self._core.state.holdings is None else self._folder
+
+    def begin_anew(self) -> None:
+        """Remove what a copy has, which is to be filled; under the closed gate."""
+        self.journal.begin_anew()
+        clear(self._folder)
+        self._next_at = self.journal.num_bytes + SNAPSHOT_BYTES
+
+    def receive(self, segment: int, records: memoryview, last_lsn: int) -> None:
+        """Write down what a copy has been sent; JournalWriteError if that cannot be done."""
+        self.journal.receive(segment, records, last_lsn)
+        if self.journal.num_bytes > self._next_at:
+            self._is_due.set()
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are."""
+        return self._folder
 
     def close(self, *, is_finished: bool) -> None:
         """Stop; if the job is finished, remove everything."""
         self._is_closed = True
         self._is_due.set()
         self._thread.join()
-        self._journal.close()
+        self.journal.close()
         if is_finished:
             clear(self._folder)
         os.close(self._lock)
@@ -135,7 +196,7 @@ class Durability:
             self._is_due.clear()
             if self._is_closed:
                 return
-            if self._journal.num_bytes <= self._next_at:
+            if self.journal.num_bytes <= self._next_at or self.copied.is_filling:
                 continue
             try:
                 with self.snapshotting:
@@ -145,14 +206,14 @@ class Durability:
                 if self._core.is_moved:
                     return
                 _log.warning("no snapshot could be taken in %s: %s", self._folder, _why(error))
-                self._next_at = self._journal.num_bytes + SNAPSHOT_BYTES // 4
+                self._next_at = self.journal.num_bytes + SNAPSHOT_BYTES // 4
 
     def _write_snapshot(self, *, is_alone: bool = False) -> None:
         """Copy piece by piece, each while nothing changes; `is_alone`: nothing changes anyway."""
         core, holdings, began_at = self._core, self._core.state.held, time.monotonic()
         closed = _nothing if is_alone else core.gate.closed
         with closed:
-            lsn, begin = self._journal.lsn, self._journal.num_bytes
+            lsn, begin = self._lsn(), self.journal.num_bytes
             parts = state_part(core.state), dense_part(holdings)
         with SnapshotWriter(self._folder, lsn) as writer:
             writer.write(Kind.STATE, lsn, [parts[0]])
@@ -162,17 +223,22 @@ class Durability:
                     if self._is_closed:
                         return
                     with closed:
-                        at, part = self._journal.lsn, self._rows(index, shards, writer)
+                        at, part = self._lsn(), self._rows(index, shards, writer)
                     writer.write(Kind.ROWS, at, [part])
-            self._journal.sync()  # or after a loss of power the snapshot would have what the journal lacks
+            self.journal.sync()  # or after a loss of power the snapshot would have what the journal lacks
             writer.finish()
-        self._journal.drop_before(lsn)
+        needs = self.copied.needs
+        self.journal.drop_before(lsn if needs is None else min(lsn, needs - 1))
         self._num_snapshots += 1
         self._snapshot_at = begin
         self._next_at = begin + max(SNAPSHOT_BYTES, writer.num_bytes)
         took_s = time.monotonic() - began_at
         events.note("snapshot", f"{writer.num_bytes >> 20} MB at record {lsn}")
         _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
+
+    def _lsn(self) -> int:
+        """The last record that the state has; under the closed gate."""
+        return self.journal.lsn if self.position is None else self.position()
 
     def _rows(self, index: int, shards: tuple[int, int], writer: SnapshotWriter) -> RecordPart:
         """A copy of the rows of some shards; of those in sealed files, links to the files."""
@@ -183,7 +249,7 @@ class Durability:
         return rows_part(index, shards, rows, files)
 
 
-def _open(folder: Path, policy: Policy, last_lsn: int, owner_text: bytes) -> Journal:
+def _open(folder: Path, policy: Policy, last_lsn: int, owner_text: bytes | None) -> Journal:
     """The journal, open for writing; a server that has something to go on from waits for room on the disk."""
     fault = faults.of_writes()
 

@@ -56,7 +56,7 @@ def recover(state: ServerState, folder: Path, device: str) -> Recovered:
     path = newest_snapshot(folder)
     after, positions = 0, Positions([])
     if path is not None:
-        after, positions = when_there_is_room(lambda: _restore(state, path, device))
+        after, positions = when_there_is_room(lambda: restore(state, path, device))
     replayed = Replay(state, positions, device)
     last, num_bytes = after, 0
     for record in read_segments(folder, after, None if path is None else owner(state.instance), positions.last):
@@ -256,7 +256,7 @@ def rows_part(
     return RecordPart(json.dumps(header).encode(), [np.ascontiguousarray(array) for array in rows.values()])
 
 
-def _restore(state: ServerState, path: Path, device: str) -> tuple[int, Positions]:
+def restore(state: ServerState, path: Path, device: str) -> tuple[int, Positions]:
     """Fill a state from a snapshot; the record that it begins at, and what its tables have beyond."""
     records = read_snapshot(path)
     first, dense = next(records, None), next(records, None)

@@ -167,6 +167,27 @@ def read_one(path: Path, data: memoryview, begin: int) -> JournalRecord:
     return JournalRecord(lsn, kind, parts, begin, begin + size)
 
 
+def whole_records(data: memoryview) -> tuple[int, int, bool]:
+    """How many bytes the whole records have with which some bytes begin, the number of the last, and what follows.
+
+    They end before a record that says that everything was replaced; whether there is one is the third.
+    """
+    end, last = 0, 0
+    while len(data) - end >= _HEAD.size:
+        magic, _, _, kind, _, lsn, size = _HEAD.unpack_from(data, end)
+        if magic != MAGIC or size < _HEAD.size:
+            raise JournalError(
+                f"there is no record at byte {end} of what a server has sent of its journal; start both with the same "
+                "version of Fleet"
+            )
+        if kind == Kind.LOAD:
+            return end, last, True
+        if size > len(data) - end:
+            break
+        end, last = end + size, lsn
+    return end, last, False
+
+
 def _lacks_page(data: memoryview, begin: int, end: int) -> bool:
     """Whether all that a page has of some bytes, and of what follows them there, is zeros."""
     pages = range(begin - begin % _PAGE, end, _PAGE)

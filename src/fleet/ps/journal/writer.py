@@ -3,6 +3,8 @@
 OS        the operating system has them: they survive the process, not a loss of power
 INTERVAL  the disk has those that are older than a second
 ALWAYS    the disk has a record before `append` returns; records that come at once share a write
+
+The journal of a copy has the very bytes of its server's, segment by segment, until the copy leads.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from fleet.errors import CommunicationError
 from fleet.ps.journal.files import begin_write_out, reserve, segment_path, segments_in, sync_folder, write_all
@@ -47,23 +49,27 @@ class Journal:
         folder: Path,
         policy: Policy,
         last_lsn: int,
-        owner: bytes,
+        owner: bytes | None,
         fault: Callable[[int], int | None] | None = None,
     ) -> None:
         """Begin a new segment after record `last_lsn`; `owner` is what it says about whose journal it is.
+
+        Without an owner it is a copy's, and goes on with the segment that is there.
 
         `fault` is called before every write, with its size, and raises what a faulty disk would. If it returns a
         number, only so many bytes are written, and the process ends.
         """
         self.folder = folder
         self._policy = policy
-        self._owner = owner
+        self._owner = owner or b""
         self._fault = fault
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         self._lsn = last_lsn
         self._synced = last_lsn
         self._file = -1
+        self._first = 0
+        """The first record of the segment that is written."""
         self._size = 0
         self._num_segments = 0
         self.num_bytes = 0
@@ -73,7 +79,10 @@ class Journal:
         """Whether it was logged that nothing can be written; whoever opens the journal logs that itself."""
         self._is_closed = threading.Event()
         with self._writing:
-            self._begin_segment()
+            if owner is not None:
+                self._begin_segment()
+            elif found := segments_in(folder):
+                self._go_on_with(*found[-1])
         self._thread: threading.Thread | None = None
         if policy == "INTERVAL":
             self._thread = threading.Thread(target=self._sync_now_and_then, name="fleet-sync", daemon=True)
@@ -103,6 +112,48 @@ class Journal:
         if self._policy == "ALWAYS":
             self._sync(lsn)
         return lsn
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """The segment that is written, by its first record, and how many bytes it has; 0: there is none."""
+        with self._writing:
+            return self._first, self._size
+
+    def readable(self, segment: int) -> tuple[int, int] | None:
+        """How many bytes of a segment may be read, and which segment follows (0: none yet); None if it is not here."""
+        with self._writing:
+            if segment == self._first:
+                return self._size, 0
+            found = dict(segments_in(self.folder))
+            if segment not in found:
+                return None
+            return found[segment].stat().st_size, min(first for first in found if first > segment)
+
+    def receive(self, segment: int, records: memoryview, last_lsn: int) -> None:
+        """Append records of the server's journal, up to `last_lsn`, to this copy's, as safe as the policy says.
+
+        JournalWriteError if they cannot be written; then none of them is there.
+        """
+        with self._writing:
+            if segment != self._first:
+                self._open_segment(segment)
+            self._put([records])
+            self._lsn = max(self._lsn, last_lsn)
+        if self._policy == "ALWAYS":
+            self._sync(self._lsn)
+
+    def lead(self, owner: bytes) -> None:
+        """Have records of its own from now on, in a segment of their own."""
+        with self._writing:
+            self._owner = owner
+            self._begin_segment()
+
+    def begin_anew(self) -> None:
+        """Let go of the segment that is written: the files of this copy are about to be removed."""
+        with self._writing:
+            if self._file >= 0:
+                os.close(self._file)
+            self._file, self._first, self._size, self._lsn, self._synced = -1, 0, 0, 0, 0
 
     def sync(self) -> None:
         """Return when the disk has every record; JournalWriteError if it takes them no more."""
@@ -134,11 +185,15 @@ class Journal:
 
     def _write(self, kind: Kind, body: Body) -> None:
         """Under the lock of writing."""
+        self._put(with_head(self._lsn + 1, kind, body))
+        self._lsn += 1
+
+    def _put(self, buffers: Sequence[Any]) -> None:
+        """Under the lock of writing."""
         if self._failure is not None:
             raise self._cannot(self._failure)
         if self._file < 0:
             raise CommunicationError("the server is stopping")
-        buffers = with_head(self._lsn + 1, kind, body)
         size = sum(map(len, buffers))
         try:
             if self._fault is not None and (torn := self._fault(size)) is not None:
@@ -155,7 +210,6 @@ class Journal:
                 self._failure = f"{worse.strerror or worse}, after {error.strerror or error}"
             raise self._cannot(error.strerror or str(error)) from None
         self._is_told = False
-        self._lsn += 1
         self._size += size
         self.num_bytes += size
 
@@ -171,21 +225,30 @@ class Journal:
 
     def _begin_segment(self) -> None:
         """Under the lock of writing."""
-        path = segment_path(self.folder, self._lsn + 1)
+        self._open_segment(self._lsn + 1, lambda: self._write(Kind.SEGMENT, encode_body([RecordPart(self._owner)])))
+
+    def _go_on_with(self, first: int, path: Path) -> None:
+        """Write on where a former life of this copy has ended."""
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._first, self._size = first, os.fstat(self._file).st_size
+
+    def _open_segment(self, first: int, begin: Callable[[], None] = lambda: None) -> None:
+        """Write to another segment from now on, which `begin` may fail to begin; under the lock of writing."""
+        path = segment_path(self.folder, first)
         try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._cannot(error.strerror or str(error)) from None
-        former, size = self._file, self._size
-        self._file, self._size = file, 0
+        former, former_first, size = self._file, self._first, self._size
+        self._file, self._first, self._size = file, first, 0
         try:
             if self._policy == "INTERVAL":
                 reserve(file, SEGMENT_BYTES)
-            self._write(Kind.SEGMENT, encode_body([RecordPart(self._owner)]))
+            begin()
         except CommunicationError:
             os.close(file)
             path.unlink(missing_ok=True)
-            self._file, self._size = former, size
+            self._file, self._first, self._size = former, former_first, size
             raise
         self._num_segments += 1
         if former >= 0:
@@ -194,7 +257,7 @@ class Journal:
                     os.ftruncate(former, size)  # gives back the room that it did not need
                 if self._policy != "OS":
                     self._sync_file(former)
-                    self._synced = max(self._synced, self._lsn - 1)
+                    self._synced = max(self._synced, first - 1)
             finally:
                 os.close(former)
         if self._policy != "OS":

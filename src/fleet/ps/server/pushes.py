@@ -112,6 +112,7 @@ class Pushes:
         """
         core = self._core
         header = ps_pb2.PushRequest.Header.FromString(call.header)
+        core.admit(header.caller.term)
         holdings = core.known(header.caller)
         if core.door.is_shut or core.gate.is_closing:
             return None

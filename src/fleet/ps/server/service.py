@@ -35,12 +35,15 @@ from fleet.ps.server.board import BoardNotes
 from fleet.ps.server.clipping import StepClipping
 from fleet.ps.server.declaring import Declaring, Opening
 from fleet.ps.server.pushes import Pushes
+from fleet.ps.standby.standby import Standby
+from fleet.ps.standby.standing import Part, Standing
 from fleet.ps.steps.core import EVERYBODY, Core
 from fleet.ps.steps.missing_workers import awaited_by_all
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from fleet.ps.steps.state import ServerState
     from fleet.ps.wire.messages import Tensors
 
 Answered = tuple["Message", "Tensors"]
@@ -55,17 +58,20 @@ class Service:
         model_dir: str | Path | None = None,
         opening: Opening | None = None,
         journal: tuple[Path, Policy] | None = None,
+        standing: Standing | None = None,
     ) -> None:
-        """`journal`: the folder in which this server outlives its process; what it holds is taken up."""
+        """`journal`: the folder in which this server outlives its process; what it holds is taken up.
+
+        `standing`: what it is in a job whose servers have copies.
+        """
         self.finished = threading.Event()
         """Set while no worker is left; one that has left may come back for another life."""
         folder = None if model_dir is None else storage.checked_folder(model_dir)
         self.core = Core()
-        self.state = self.core.state
-        """What this server would lose if it died, and may not: see `fleet.ps.durable.durability`."""
+        self.core.is_copy = standing is not None and standing.part is Part.COPY
         if journal is not None:
             self.core.durability = Durability(self.core, *journal, device)
-            if self.state.holdings is not None and self.state.rounds.is_deserted:
+            if self._is_deserted:
                 self.finished.set()
             layouts = own_layouts()
             is_new = self.state.holdings is None and not env.FLEET_LIFE.get()
@@ -82,6 +88,10 @@ class Service:
         self._cuts = Cuts(self.core, self._saves)
         self._moving = Moving(self.core, self._saves, self._cuts)
         self._arriving = Arriving(self.core, device)
+        self.standby: Standby | None = None
+        if standing is not None and self.core.durability is not None:
+            begin = self._absent_workers.begin
+            self.standby = Standby(self.core, self.core.durability, standing, device, begin)
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
             "Declare": self._declare,
             "Start": self._start,
@@ -100,6 +110,7 @@ class Service:
             "Shrink": self._shrink,
             "Stats": self._report,
             "Board": self._board,
+            "Follow": self._follow,
         }
 
     def handle(self, method: str, header: Message, tensors: Tensors) -> Answered:
@@ -107,16 +118,29 @@ class Service:
         function = self._methods.get(method)
         if function is None:
             raise UsageError(f"there is no method {method!r}")
+        self.core.admit(header.caller.term)  # type: ignore[attr-defined]  # every request says who calls
         return function(header, tensors)
+
+    @property
+    def state(self) -> ServerState:
+        """What this server would lose if it died, and may not: see `fleet.ps.durable.durability`."""
+        return self.core.state
 
     def close(self) -> None:
         """Let calls that wait end with an error, and the journal go; where every worker has left, it is removed."""
         self._moving.close()
         self.core.close()
+        if self.standby is not None:
+            self.standby.close()
         self._absent_workers.close()
         self._cuts.close()
         if self.core.durability is not None:
-            self.core.durability.close(is_finished=self.finished.is_set() or self.core.is_moved)
+            is_over = self.finished.is_set() or self.core.is_moved or (self.core.is_copy and self._is_deserted)
+            self.core.durability.close(is_finished=is_over)
+
+    @property
+    def _is_deserted(self) -> bool:
+        return self.state.holdings is not None and self.state.rounds.is_deserted
 
     def _declare(self, header: ps_pb2.DeclareRequest.Header, _: Tensors) -> Answered:
         reply = self._declaring.answer(header)
@@ -242,6 +266,11 @@ class Service:
         journal = {} if durability is None else {"journal": durability.counts()}
         stats = self.state.stats.to_json(holdings, self.state.rounds.version, **journal)
         return ps_pb2.StatsReply.Header(stats=stats, awaited=awaited.what, missing=awaited.workers), ()
+
+    def _follow(self, header: ps_pb2.FollowRequest.Header, tensors: Tensors) -> Answered:
+        if self.standby is None:
+            raise UsageError("the servers of this job have no copies; start it by fleetrun --standby")
+        return self.standby.answer(header, tensors)
 
     def _board(self, header: ps_pb2.BoardRequest.Header, _: Tensors) -> Answered:
         self.core.refuse_moved()

@@ -110,8 +110,8 @@ class Servers:
         from fleet.ps.wire.trust.own_token import token_for
 
         name = server_folder(self.who.index, own_layout())
-        service = make_service(name, device=server_device(), model_dir=self.model_dir)
         endpoint = self.who.server_endpoints[self.who.index]
+        service = make_service(name, endpoint, device=server_device(), model_dir=self.model_dir)
         serve(service, endpoint, token_for(endpoint), is_held=self.who.holds_port, closed=self._closed)
 
     def close(self) -> None:

@@ -161,8 +161,8 @@ class Client:
                 with self._swapping:
                     self._former += self.server_set.transports if has_others else []
                     self.server_set = other
-        if has_others:
-            _log.info("worker %d goes on with %d servers", self.worker, self.num_servers)
+                if has_others:
+                    _log.info("worker %d goes on with %d servers", self.worker, self.num_servers)
 
     def start(self, values: Sequence[Tensors]) -> None:
         """Send first values: for each server, one buffer per group of dense parameters, then the tensors it keeps."""
@@ -271,7 +271,9 @@ class Client:
         for server, transport in enumerate(server_set.transports):
             header = ps_pb2.LeaveRequest.Header(caller=self.caller_at(server_set, server), is_unfinished=is_unfinished)
             try:
-                ServerCall(transport, "Leave", header, (), rpc_timeout_s(), patience_s, moved=server_set.moved).result()
+                ServerCall(
+                    transport, "Leave", header, (), rpc_timeout_s(), patience_s, moved=server_set.moved(server)
+                ).result()
             except MovedError:
                 self.follow(server_set)
                 self.leave(is_unfinished=is_unfinished)
@@ -317,7 +319,7 @@ class Client:
             with self._swapping:
                 server_set = self.server_set
                 call = ServerCall(
-                    server_set.transports[0], method, header(), (), timeout_s, patience_s, moved=server_set.moved
+                    server_set.transports[0], method, header(), (), timeout_s, patience_s, moved=server_set.moved(0)
                 )
             try:
                 return call.result()

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import CommunicationError
+from fleet.jobfiles.layouts import Layouts
 from fleet.jobfiles.terms import Terms, own_whereabouts
 from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.spec import JobSpec
@@ -98,13 +99,24 @@ class ServerSet:
     @cached_property
     def term(self) -> int:
         """The term that calls to them go by; 0 where servers have no copies."""
-        return self.layout if isinstance(own_whereabouts(), Terms) else 0
+        return self.layout if isinstance(self._whereabouts, Terms) else 0
 
     @cached_property
-    def moved(self) -> Callable[[], bool] | None:
-        """Says whether other servers have taken the place of these; None if they never do."""
-        whereabouts = own_whereabouts()
-        return None if whereabouts is None else lambda: whereabouts.later(self.layout) is not None
+    def _whereabouts(self) -> Terms | Layouts | None:
+        return own_whereabouts()
+
+    def moved(self, server: int) -> Callable[[], bool] | None:
+        """Says whether another has taken the place of a server; None if that never happens."""
+        whereabouts = self._whereabouts
+        if whereabouts is None:
+            return None
+        endpoint = self.transports[server].endpoint if isinstance(whereabouts, Terms) else ""
+
+        def has_moved() -> bool:
+            later = whereabouts.later(self.layout)
+            return later is not None and later.endpoints[server : server + 1] != (endpoint,)
+
+        return has_moved
 
     @property
     def is_declared(self) -> bool:

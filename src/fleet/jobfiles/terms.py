@@ -39,7 +39,7 @@ class Term:
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """Those of the servers, as a layout has them."""
+        """The servers, as a layout names them."""
         return self.servers
 
     def to_json(self) -> str:

@@ -92,6 +92,9 @@ _ALL = (
         "fleet_server_journal_unsynced_records", "gauge", "Records that the disk may not have; 0 where left to the OS."
     ),
     Figure("fleet_server_snapshots_total", "counter", "Snapshots taken in this life."),
+    Figure("fleet_server_copy_whole", "gauge", "1 while a copy has all that the server has acknowledged, else 0."),
+    Figure("fleet_server_copy_behind_records", "gauge", "Records of the journal that its copy lacks."),
+    Figure("fleet_server_copy_behind_seconds", "gauge", "Since when the copy lacks some."),
     Figure("fleet_table_rows", "gauge", "Rows of a table on this server.", ("table",), is_kept=True),
     Figure("fleet_table_memory_bytes", "gauge", "Memory that they take.", ("table",), is_kept=True),
     Figure("fleet_table_waiting_keys", "gauge", "Keys that were seen and have no row yet.", ("table",)),

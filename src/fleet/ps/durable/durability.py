@@ -70,7 +70,7 @@ class Durability:
         self._folder = folder
         self.copied = Copied()
         self.position: Callable[[], int] | None = None
-        """Of a copy: the last record that its state has; its journal may have more."""
+        """The last record that the state of a copy has, whose journal may have more; None: this is no copy."""
         if env.FLEET_LIFE.get() and not folder.exists():  # fleetrun has made it for the first life
             raise UsageError(
                 f"{folder}, where this server kept its journal, is gone, and with it what the server knew; bring it "

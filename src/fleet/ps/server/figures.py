@@ -57,6 +57,12 @@ class ServerFigures:
             yield Sample("fleet_server_snapshots_total", written["snapshots"])
             yield Sample("fleet_server_journal_lag_bytes", lag_bytes)
             yield Sample("fleet_server_journal_unsynced_records", unsynced)
+        standby = self._service.standby
+        if standby is not None and (copies := standby.copies) is not None:
+            records, behind_s = copies.lag
+            yield Sample("fleet_server_copy_whole", int(copies.is_bound))
+            yield Sample("fleet_server_copy_behind_records", records)
+            yield Sample("fleet_server_copy_behind_seconds", behind_s)
         holdings = state.holdings
         if holdings is None:
             return

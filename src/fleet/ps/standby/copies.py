@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensors
 
 MOST_BYTES = 8 << 20
-"""Of one answer."""
+"""The size of one answer."""
 NEAR_RECORDS = 256
 """A copy that lacks no more than these is waited for from then on."""
 NEAR_BYTES = 4 << 20

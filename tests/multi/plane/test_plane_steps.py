@@ -98,7 +98,7 @@ def test_a_step_that_is_dropped_before_its_push_waits(plane: Served) -> None:
 @pytest.mark.parametrize("is_before", [True, False])
 def test_whoever_waits_for_one_that_has_ended_waits_in_vain(sync_place: Served, is_before: bool) -> None:
     one, two = pair(sync_place)
-    leave = ps_pb2.LeaveRequest.Header(caller=two.caller, is_unfinished=True)
+    leave = ps_pb2.LeaveRequest.Header(caller=two.caller, is_unfinished=True, sequence=100)
     if is_before:
         two.ask("Leave", leave)
     header = one.pull_header(version=1, tables=[0], timeout_ms=WAIT_MS)
@@ -115,7 +115,7 @@ def test_whoever_waits_for_one_that_has_ended_waits_in_vain(sync_place: Served, 
 def test_who_left_is_not_waited_for(sync_place: Served) -> None:
     one, two = pair(sync_place)
     waiting = pushed(one, 1.0)
-    two.ask("Leave", ps_pb2.LeaveRequest.Header(caller=two.caller))
+    two.ask("Leave", ps_pb2.LeaveRequest.Header(caller=two.caller, sequence=101))
     assert waiting.result(LIMIT_S)[0].version == 1  # type: ignore[attr-defined]
 
 

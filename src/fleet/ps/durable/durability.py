@@ -7,18 +7,19 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from fleet import _native, env
-from fleet.errors import CheckpointError, UsageError
+from fleet.errors import UsageError
 from fleet.observe.metrics import events
-from fleet.ps.durable.recovery import dense_part, owner, recover, rows_part, state_part, when_there_is_room
+from fleet.ps.durable.recovery import owner, recover, when_there_is_room
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
+from fleet.ps.steps.parts import dense_part, rows_part, state_part
 from fleet.ps.wire import faults
 
 if TYPE_CHECKING:
@@ -46,10 +47,11 @@ def own_journal(name: str) -> tuple[Path, Policy] | None:
 class Durability:
     """The journal and the snapshots of one server, in a folder of its own."""
 
-    def __init__(self, core: Core, folder: Path, policy: Policy, device: str) -> None:
+    def __init__(self, core: Core, folder: Path, policy: Policy) -> None:
         """Recover the state that the folder holds, if any, and go on from there."""
         self._core = core
-        self._folder = folder
+        self.folder = folder
+        """Where journal and snapshots lie."""
         if env.FLEET_LIFE.get() and not folder.exists():  # fleetrun has made it for the first life
             raise UsageError(
                 f"{folder}, where this server kept its journal, is gone, and with it what the server knew; bring it "
@@ -69,7 +71,7 @@ class Durability:
             ) from None
         try:
             clear_unfinished(folder)
-            found = recover(core.state, folder, device)
+            found = recover(core.state, folder)
             self._journal = _open(folder, policy, found.lsn, owner(core.state.instance))
         except BaseException:
             os.close(self._lock)
@@ -101,23 +103,20 @@ class Durability:
         """Bytes of the journal after the last snapshot; records that should be on the disk and may not be."""
         return self._journal.num_bytes - self._snapshot_at, self._journal.num_unsynced
 
-    def load(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
-        """Replace everything by a checkpoint, and keep that as a snapshot before anybody is told.
-
-        If it cannot be kept, `undo` is called; without `undo` nothing is taken until a checkpoint is loaded.
-        """
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Within this nothing changes, and no snapshot is written."""
         with self.snapshotting, self._core.gate.closed:
-            load()
-            try:
-                self._journal.append(Kind.LOAD, [RecordPart(b"")])
-                self._write_snapshot(is_alone=True)
-            except (OSError, JournalWriteError) as error:
-                failure = f"a checkpoint was loaded, but could not be kept: {_why(error)}"
-                if undo is None:
-                    self._core.failure = failure
-                else:
-                    undo()
-                raise CheckpointError(f"{failure}; make room in {self._folder}, and load it again") from None
+            yield
+
+    def keep_whole(self) -> str | None:
+        """Keep everything as a snapshot, within `undisturbed`, before anybody is told; why not, if it cannot be."""
+        try:
+            self._journal.append(Kind.LOAD, [RecordPart(b"")])
+            self._write_snapshot(is_alone=True)
+        except (OSError, JournalWriteError) as error:
+            return _why(error)
+        return None
 
     def close(self, *, is_finished: bool) -> None:
         """Stop; if the job is finished, remove everything."""
@@ -126,7 +125,7 @@ class Durability:
         self._thread.join()
         self._journal.close()
         if is_finished:
-            clear(self._folder)
+            clear(self.folder)
         os.close(self._lock)
 
     def _take_snapshots(self) -> None:
@@ -139,12 +138,11 @@ class Durability:
                 continue
             try:
                 with self.snapshotting:
-                    if self._core.failure is None:  # otherwise tables may have only a part of what the journal says
-                        self._write_snapshot()
+                    self._write_snapshot()
             except Exception as error:  # of any kind, such as no memory: the next may succeed
                 if self._core.is_moved:
                     return
-                _log.warning("no snapshot could be taken in %s: %s", self._folder, _why(error))
+                _log.warning("no snapshot could be taken in %s: %s", self.folder, _why(error))
                 self._next_at = self._journal.num_bytes + SNAPSHOT_BYTES // 4
 
     def _write_snapshot(self, *, is_alone: bool = False) -> None:
@@ -152,9 +150,10 @@ class Durability:
         core, holdings, began_at = self._core, self._core.state.held, time.monotonic()
         closed = _nothing if is_alone else core.gate.closed
         with closed:
+            core.refuse_failed()
             lsn, begin = self._journal.lsn, self._journal.num_bytes
             parts = state_part(core.state), dense_part(holdings)
-        with SnapshotWriter(self._folder, lsn) as writer:
+        with SnapshotWriter(self.folder, lsn) as writer:
             writer.write(Kind.STATE, lsn, [parts[0]])
             writer.write(Kind.DENSE, lsn, [parts[1]])
             for index in range(len(holdings.tables)):
@@ -162,6 +161,7 @@ class Durability:
                     if self._is_closed:
                         return
                     with closed:
+                        core.refuse_failed()  # a table may have a part of what the journal says
                         at, part = self._journal.lsn, self._rows(index, shards, writer)
                     writer.write(Kind.ROWS, at, [part])
             self._journal.sync()  # or after a loss of power the snapshot would have what the journal lacks

@@ -1,3 +1,4 @@
+// Many texts at once; what the hash of one is stands in hash_text.h.
 #include "data/hash_text.h"
 
 namespace fleet::data {

@@ -25,7 +25,6 @@ from fleet_programs.kind import ProgramKind
 from fleet_programs.remote import provide
 
 if TYPE_CHECKING:
-    from fleet.strategy import BuildStrategy, ExecutionStrategy
     from fleet_programs import io, layers, optimizer, transpiler
     from fleet_programs.backward import clip
     from fleet_programs.backward.backward import append_backward, gradients
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from fleet_programs.executor.executor import Executor
     from fleet_programs.executor.lod import LoDTensor, LoDTensorArray, create_lod_tensor, create_random_int_lodtensor
     from fleet_programs.executor.memory import memory_optimize, release_memory
+    from fleet_programs.executor.options import BuildStrategy, ExecutionStrategy
     from fleet_programs.executor.parallel import CompiledProgram, ParallelExecutor
     from fleet_programs.executor.place import CPUPlace, CUDAPinnedPlace, CUDAPlace
     from fleet_programs.executor.places import cpu_places, cuda_places
@@ -68,64 +68,32 @@ if TYPE_CHECKING:
     from fleet_programs.remote import Remote
 
 _HOMES = {
-    "Block": "program.block",
-    "BuildStrategy": "executor.parallel",
-    "CPUPlace": "executor.place",
-    "CUDAPinnedPlace": "executor.place",
-    "CUDAPlace": "executor.place",
-    "CompiledProgram": "executor.parallel",
-    "DataFeeder": "feeding.feeding",
-    "DataGenerator": "datasets.generator",
-    "DataLoader": "feeding.reader",
-    "DatasetFactory": "datasets.dataset_factory",
-    "EOFException": "feeding.reader",
-    "ExecutionStrategy": "executor.parallel",
-    "Executor": "executor.executor",
-    "ExponentialMovingAverage": "optimizer.moving_average",
-    "FetchHandler": "executor.dataset",
-    "InMemoryDataset": "datasets.dataset_memory",
-    "LoDTensor": "executor.lod",
-    "LoDTensorArray": "executor.lod",
-    "MultiSlotDataGenerator": "datasets.generator",
-    "MultiSlotStringDataGenerator": "datasets.generator",
-    "Operator": "program.block",  # where the definitions are there that its attributes come from
-    "ParallelExecutor": "executor.parallel",
-    "ParamAttr": "parameters.attr",
-    "Parameter": "program.variable",
-    "Program": "program.program",
-    "PyReader": "feeding.reader",
-    "QueueDataset": "datasets.dataset_queue",
-    "Scope": "executor.scope",
-    "Variable": "program.variable",
-    "accuracy": "layers",
-    "append_backward": "backward.backward",
-    "auc": "layers",
-    "case": "layers",
-    "cond": "layers",
-    "cpu_places": "executor.places",
-    "create_global_var": "layers",
-    "create_lod_tensor": "executor.lod",
-    "create_parameter": "layers",
-    "create_random_int_lodtensor": "executor.lod",
-    "cuda_places": "executor.places",
-    "data": "layers.io:fed",
-    "default_main_program": "program.program",
-    "default_startup_program": "program.program",
-    "global_scope": "executor.scope",
-    "gradients": "backward.backward",
-    "load": "io",
-    "load_inference_model": "io",
-    "main_program": "jobs.current",
-    "memory_optimize": "executor.memory",
-    "name_scope": "expressions.names",
-    "program_guard": "program.program",
-    "release_memory": "executor.memory",
-    "save": "io",
-    "save_inference_model": "io",
-    "scope_guard": "executor.scope",
-    "startup_program": "jobs.current",
-    "switch_case": "layers",
-    "while_loop": "layers",
+    "backward.backward": "append_backward gradients",
+    "datasets.dataset_factory": "DatasetFactory",
+    "datasets.dataset_memory": "InMemoryDataset",
+    "datasets.dataset_queue": "QueueDataset",
+    "datasets.generator": "DataGenerator MultiSlotDataGenerator MultiSlotStringDataGenerator",
+    "executor.dataset": "FetchHandler",
+    "executor.executor": "Executor",
+    "executor.lod": "LoDTensor LoDTensorArray create_lod_tensor create_random_int_lodtensor",
+    "executor.memory": "memory_optimize release_memory",
+    "executor.options": "BuildStrategy ExecutionStrategy",
+    "executor.parallel": "CompiledProgram ParallelExecutor",
+    "executor.place": "CPUPlace CUDAPinnedPlace CUDAPlace",
+    "executor.places": "cpu_places cuda_places",
+    "executor.scope": "Scope global_scope scope_guard",
+    "expressions.names": "name_scope",
+    "feeding.feeding": "DataFeeder",
+    "feeding.reader": "DataLoader EOFException PyReader",
+    "io": "load load_inference_model save save_inference_model",
+    "jobs.current": "main_program startup_program",
+    "layers": "accuracy auc case cond create_global_var create_parameter switch_case while_loop",
+    "layers.io": "data=fed",
+    "optimizer.moving_average": "ExponentialMovingAverage",
+    "parameters.attr": "ParamAttr",
+    "program.block": "Block Operator",
+    "program.program": "Program default_main_program default_startup_program program_guard",
+    "program.variable": "Parameter Variable",
 }
 
 _MODULES = {
@@ -211,7 +179,7 @@ __all__ = [
     "while_loop",
 ]
 
-__getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES, live=_LIVE)
+__getattr__, __dir__, _ = lazily(__name__, _HOMES, modules=_MODULES, live=_LIVE)
 
 
 def _remote() -> Remote:

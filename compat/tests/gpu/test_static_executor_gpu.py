@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.strategy import BuildStrategy
 from fleet_programs import layers, optimizer
 from fleet_programs.executor.executor import Executor
 from fleet_programs.executor.lod import LoDTensor
 from fleet_programs.executor.memory import memory_optimize
+from fleet_programs.executor.options import BuildStrategy
 from fleet_programs.executor.parallel import CompiledProgram
 from fleet_programs.executor.place import CPUPlace, CUDAPlace
 from fleet_programs.executor.scope import Scope

@@ -18,6 +18,7 @@ from fleet.errors import NotSupportedError, StrategyError, UnknownFieldError
 from fleet.strategy import DistributedStrategy as FleetStrategy
 from fleet_paddle.strategies.form import FORM
 from fleet_paddle.strategies.hints import HINTS
+from fleet_paddle.strategies.server_strategy import ServerStrategy
 from fleet_paddle.strategies.strategy import DistributedStrategy
 
 LARGER = {"incr_ratio": 3.0, "decr_ratio": 0.25, "stage": 2, "k_steps": 7, "reduce_strategy": 1}
@@ -197,9 +198,11 @@ def test_what_changes_no_result_and_what_a_switch_leaves_unused_is_let_pass() ->
         strategy.require_supported()
 
 
-def test_fleets_own_strategy_refuses_when_it_is_set() -> None:
-    strategy: Any = FleetStrategy()
+def test_a_strategy_of_an_older_version_refuses_when_it_is_set() -> None:
+    strategy: Any = ServerStrategy()
     with pytest.raises(NotSupportedError, match="strategy.pipeline is not built"):
         strategy.pipeline = True
     with pytest.raises(NotSupportedError, match="strategy.hybrid_configs.mp_degree is not built"):
         strategy.hybrid_configs["mp_degree"] = 2
+    with pytest.raises(UnknownFieldError, match="strategy has no field 'pipeline'; help"):
+        FleetStrategy().pipeline = True  # type: ignore[attr-defined]

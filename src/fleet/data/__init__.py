@@ -7,62 +7,41 @@ from typing import TYPE_CHECKING
 from fleet._lazy import lazily
 
 if TYPE_CHECKING:
-    from fleet.data import synthetic
-    from fleet.data.columns.batch import Batch
-    from fleet.data.columns.derived import Derived
-    from fleet.data.columns.ragged import Ragged
-    from fleet.data.columns.schema import Category, Number, Schema, criteo
-    from fleet.data.formats.hashing import hash_ids
-    from fleet.data.formats.in_memory import batch_of
-    from fleet.data.formats.multislot_schema import MultiSlot, Slot
-    from fleet.data.negatives import Negatives
-    from fleet.data.reading.from_files import files
-    from fleet.data.reading.growing import Follow
-    from fleet.data.reading.memory import Examples, load
-    from fleet.data.sharding import shard
-    from fleet.data.shards.base import Shard
+    from fleet.data import synthetic as synthetic
+    from fleet.data.columns.batch import Batch as Batch
+    from fleet.data.columns.derived import Derived as Derived
+    from fleet.data.columns.ragged import Ragged as Ragged
+    from fleet.data.columns.schema import Category as Category
+    from fleet.data.columns.schema import Number as Number
+    from fleet.data.columns.schema import Schema as Schema
+    from fleet.data.columns.schema import criteo as criteo
+    from fleet.data.formats.hashing import hash_ids as hash_ids
+    from fleet.data.formats.in_memory import batch_of as batch_of
+    from fleet.data.formats.multislot_schema import MultiSlot as MultiSlot
+    from fleet.data.formats.multislot_schema import Slot as Slot
+    from fleet.data.negatives import Negatives as Negatives
+    from fleet.data.reading.from_files import files as files
+    from fleet.data.reading.growing import Follow as Follow
+    from fleet.data.reading.memory import Examples as Examples
+    from fleet.data.reading.memory import load as load
+    from fleet.data.sharding import shard as shard
+    from fleet.data.shards.base import Shard as Shard
 
 _HOMES = {
-    "Batch": "columns.batch",
-    "Category": "columns.schema",
-    "Derived": "columns.derived",
-    "Examples": "reading.memory",
-    "Follow": "reading.growing",
-    "MultiSlot": "formats.multislot_schema",
-    "Negatives": "negatives",
-    "Number": "columns.schema",
-    "Ragged": "columns.ragged",
-    "Schema": "columns.schema",
-    "Shard": "shards.base",
-    "Slot": "formats.multislot_schema",
-    "batch_of": "formats.in_memory",
-    "criteo": "columns.schema",
-    "files": "reading.from_files",
-    "hash_ids": "formats.hashing",
-    "load": "reading.memory",
-    "shard": "sharding",
+    "columns.batch": "Batch",
+    "columns.derived": "Derived",
+    "columns.ragged": "Ragged",
+    "columns.schema": "Category Number Schema criteo",
+    "formats.hashing": "hash_ids",
+    "formats.in_memory": "batch_of",
+    "formats.multislot_schema": "MultiSlot Slot",
+    "negatives": "Negatives",
+    "reading.from_files": "files",
+    "reading.growing": "Follow",
+    "reading.memory": "Examples load",
+    "sharding": "shard",
+    "shards.base": "Shard",
 }
 
-__all__ = [
-    "Batch",
-    "Category",
-    "Derived",
-    "Examples",
-    "Follow",
-    "MultiSlot",
-    "Negatives",
-    "Number",
-    "Ragged",
-    "Schema",
-    "Shard",
-    "Slot",
-    "batch_of",
-    "criteo",
-    "files",
-    "hash_ids",
-    "load",
-    "shard",
-    "synthetic",
-]
-
-__getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules={"synthetic": "synthetic"})
+if not TYPE_CHECKING:  # a checker that saw __all__ would take what is imported above for private
+    __getattr__, __dir__, __all__ = lazily(__name__, _HOMES, modules={"synthetic": "synthetic"})

@@ -60,6 +60,13 @@ FLEET_JOURNAL = choice(
     ("OFF", "OS", "INTERVAL", "ALWAYS"),
     "When a server's journal reaches the disk; OS, where there is a FLEET_DURABLE, when unset.",
 )
+FLEET_STANDBY = choice(
+    "FLEET_STANDBY",
+    ("SYNC", "ASYNC"),
+    "Whether every server has a copy on another machine, and whether a push is acknowledged after its copy has it "
+    "(SYNC) or before; `fleetrun --standby` sets it.",
+)
+FLEET_COPY_OF = count("FLEET_COPY_OF", "Which server this process was started as a copy of; `fleetrun` sets it.")
 FLEET_LOCAL_TRANSPORT = choice(
     "FLEET_LOCAL_TRANSPORT",
     ("SHM", "UNIX", "TCP", "GRPC"),
@@ -262,5 +269,5 @@ _ROLE_NAMES = (
     *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH"),
     *("FLEET_JOB_TOKEN", "FLEET_METRICS_TOKEN", "FLEET_PLAN", "FLEET_TRACE"),
     *("FLEET_CHAOS", "FLEET_CHAOS_SEED", "FLEET_CHAOS_BEGAN"),
-    *("FLEET_DURABLE", "FLEET_JOURNAL", "FLEET_LIFE", "FLEET_LAYOUT"),
+    *("FLEET_DURABLE", "FLEET_JOURNAL", "FLEET_LIFE", "FLEET_LAYOUT", "FLEET_STANDBY", "FLEET_COPY_OF"),
 )

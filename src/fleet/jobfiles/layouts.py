@@ -16,7 +16,6 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet import env
+from fleet.jobfiles import whole
 
 _ASKED = re.compile(r"asked-(\d+)\.json")
 _SERVER = re.compile(r"server-\d+(?:-(\d+))?")
@@ -163,26 +163,7 @@ class Layouts:
 
     def _put(self, name: str, content: dict[str, Any], *, is_new: bool = True) -> bool:
         """Write a file, unless it is there; whether this was done."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part = self.folder / f".{name}.{os.getpid()}.{secrets.token_hex(4)}"
-        file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(file, "w") as stream:
-                json.dump(content, stream)
-                stream.flush()
-                os.fsync(stream.fileno())
-            if not is_new:
-                os.replace(part, self.folder / name)
-                return True
-            os.link(part, self.folder / name)
-            return True
-        except FileExistsError:
-            return False
-        finally:
-            part.unlink(missing_ok=True)
-            folder = os.open(self.folder, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
+        return whole.put(self.folder / name, content, is_new=is_new)
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:

@@ -6,6 +6,8 @@
     LOG_DIR/workerlog.0.note.unstopped      it owes its servers a stop_worker()   joining
     LOG_DIR/workerlog.0.note.waits          what it waits for now                 wait_notes
     LOG_DIR/serverlog.0.note.serving        it serves                             serving
+    LOG_DIR/serverlog.0.note.copy           how far it is, as a copy of a server  copy_notes
+    LOG_DIR/serverlog.0.note.copyless       it cannot reach its copy              copy_notes
     LOG_DIR/workerlog.0.chaos, .acks        under --chaos, of all its lives       chaos_notes
     LOG_DIR/observe/workerlog.0.*           its figures and events                figures
 
@@ -64,6 +66,16 @@ class ProcessFiles:
     def serving(self) -> Path:
         """There once a server serves."""
         return self._named("serving")
+
+    @property
+    def copy(self) -> Path:
+        """How far a copy of a server is."""
+        return self._named("copy")
+
+    @property
+    def copyless(self) -> Path:
+        """There once a server has waited in vain for its copy."""
+        return self._named("copyless")
 
     @property
     def chaos(self) -> Path:

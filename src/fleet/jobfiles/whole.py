@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,41 @@ def replace(path: Path, value: object) -> bool:
             new.unlink()
         return False
     return True
+
+
+def put(path: Path, value: object, *, is_new: bool = True) -> bool:
+    """Write a file that the disk has on return; with `is_new` False, and nothing done, where it is there already.
+
+    Its folder is made if need be; OSError if it cannot be written.
+    """
+    folder = path.parent
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = folder / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}"
+    file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(file, "w") as stream:
+            json.dump(value, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if is_new:
+            os.link(part, path)
+        else:
+            os.replace(part, path)
+        return True
+    except FileExistsError:
+        return False
+    finally:
+        part.unlink(missing_ok=True)
+        sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """See to it that the names in a folder outlive a loss of power."""
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def read(path: Path) -> dict[str, Any] | None:

@@ -12,75 +12,51 @@ from typing import TYPE_CHECKING
 from fleet._lazy import lazily
 
 if TYPE_CHECKING:
-    from fleet.models.dcn import DCN
-    from fleet.models.deepfm import DeepFM
-    from fleet.models.dien import DIEN
-    from fleet.models.din import DIN
-    from fleet.models.dlrm import DLRM
-    from fleet.models.dnn import DNN
-    from fleet.models.esmm import ESMM
-    from fleet.models.finalnet import FinalNet
-    from fleet.models.hstu import HSTU
-    from fleet.models.mmoe import MMoE
-    from fleet.models.parts.base import Recommender
-    from fleet.models.parts.features import Features, Tabular
-    from fleet.models.ple import PLE
-    from fleet.models.registry import NAMES, build
-    from fleet.models.sasrec import SASRec
-    from fleet.models.simnet_bow import SimNetBOW
-    from fleet.models.two_tower import TwoTower
-    from fleet.models.wide_deep import WideDeep
-    from fleet.models.word2vec import Word2Vec
-    from fleet.models.xdeepfm import XDeepFM
+    from fleet.models.dcn import DCN as DCN
+    from fleet.models.deepfm import DeepFM as DeepFM
+    from fleet.models.dien import DIEN as DIEN
+    from fleet.models.din import DIN as DIN
+    from fleet.models.dlrm import DLRM as DLRM
+    from fleet.models.dnn import DNN as DNN
+    from fleet.models.esmm import ESMM as ESMM
+    from fleet.models.finalnet import FinalNet as FinalNet
+    from fleet.models.hstu import HSTU as HSTU
+    from fleet.models.mmoe import MMoE as MMoE
+    from fleet.models.parts.base import Recommender as Recommender
+    from fleet.models.parts.features import Features as Features
+    from fleet.models.parts.features import Tabular as Tabular
+    from fleet.models.ple import PLE as PLE
+    from fleet.models.registry import NAMES as NAMES
+    from fleet.models.registry import build as build
+    from fleet.models.sasrec import SASRec as SASRec
+    from fleet.models.simnet_bow import SimNetBOW as SimNetBOW
+    from fleet.models.two_tower import TwoTower as TwoTower
+    from fleet.models.wide_deep import WideDeep as WideDeep
+    from fleet.models.word2vec import Word2Vec as Word2Vec
+    from fleet.models.xdeepfm import XDeepFM as XDeepFM
 
 _HOMES = {
-    "DCN": "dcn",
-    "DIEN": "dien",
-    "DIN": "din",
-    "DLRM": "dlrm",
-    "DNN": "dnn",
-    "DeepFM": "deepfm",
-    "ESMM": "esmm",
-    "Features": "parts.features",
-    "FinalNet": "finalnet",
-    "HSTU": "hstu",
-    "MMoE": "mmoe",
-    "NAMES": "registry",
-    "PLE": "ple",
-    "Recommender": "parts.base",
-    "SASRec": "sasrec",
-    "SimNetBOW": "simnet_bow",
-    "Tabular": "parts.features",
-    "TwoTower": "two_tower",
-    "WideDeep": "wide_deep",
-    "Word2Vec": "word2vec",
-    "XDeepFM": "xdeepfm",
-    "build": "registry",
+    "dcn": "DCN",
+    "deepfm": "DeepFM",
+    "dien": "DIEN",
+    "din": "DIN",
+    "dlrm": "DLRM",
+    "dnn": "DNN",
+    "esmm": "ESMM",
+    "finalnet": "FinalNet",
+    "hstu": "HSTU",
+    "mmoe": "MMoE",
+    "parts.base": "Recommender",
+    "parts.features": "Features Tabular",
+    "ple": "PLE",
+    "registry": "NAMES build",
+    "sasrec": "SASRec",
+    "simnet_bow": "SimNetBOW",
+    "two_tower": "TwoTower",
+    "wide_deep": "WideDeep",
+    "word2vec": "Word2Vec",
+    "xdeepfm": "XDeepFM",
 }
 
-__all__ = [
-    "DCN",
-    "DIEN",
-    "DIN",
-    "DLRM",
-    "DNN",
-    "ESMM",
-    "HSTU",
-    "NAMES",
-    "PLE",
-    "DeepFM",
-    "Features",
-    "FinalNet",
-    "MMoE",
-    "Recommender",
-    "SASRec",
-    "SimNetBOW",
-    "Tabular",
-    "TwoTower",
-    "WideDeep",
-    "Word2Vec",
-    "XDeepFM",
-    "build",
-]
-
-__getattr__, __dir__ = lazily(__name__, __all__, _HOMES)
+if not TYPE_CHECKING:  # a checker that saw __all__ would take what is imported above for private
+    __getattr__, __dir__, __all__ = lazily(__name__, _HOMES)

@@ -5,8 +5,8 @@
     strategy.a_sync_configs["k_steps"]              100
     dict(strategy.a_sync_configs)                   every field
 
-All values of a dict are checked before the first one is kept: an error leaves the group as it was. Names that are not
-built are there as well, with their defaults (`support.py`).
+All values of a dict are checked before the first one is kept: an error leaves the group as it was. Settings that
+somebody else knows (`StrategyRecord.know`) are there as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from fleet.errors import StrategyError
 from fleet.strategy.field import Member, Readable, Spec, shown
 from fleet.strategy.record import StrategyRecord
-from fleet.strategy.support import default_of, names_of
 
 G = TypeVar("G", bound="Group")
 
@@ -31,13 +30,14 @@ class Group(StrategyRecord, Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         known = name in self._members or name in self.__dict__["_values"]
-        return getattr(self, name) if known else default_of(self.__dict__["_path"], name, self._members)
+        return getattr(self, name) if known else self._read_other(name)
 
     def __setitem__(self, name: str, value: object) -> None:
         self.assign({name: value})
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._members, *names_of(self.__dict__["_path"])))
+        others = self.__dict__.get("_others")
+        return iter((*self._members, *(others.names(self.__dict__["_path"]) if others else ())))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -52,7 +52,7 @@ class Group(StrategyRecord, Mapping[str, Any]):
         return f"{type(self).__name__}({fields})"
 
     def cleaned(self, given: object) -> dict[str, Any]:
-        """The checked form of a dict of fields, of those that are not built if they are kept; changes nothing."""
+        """The checked form of a dict of fields; changes nothing."""
         path = self.__dict__["_path"]
         if not isinstance(given, Mapping):
             raise StrategyError(f"{path} must be a dict, got {shown(given)}; its fields are {', '.join(self)}")
@@ -62,7 +62,7 @@ class Group(StrategyRecord, Mapping[str, Any]):
             if isinstance(member, Spec):
                 clean[name] = member.clean(value, path)
             else:
-                clean |= self._other(name, value)
+                clean |= self._take_other(name, value)
         return clean
 
     def assign(self, given: object) -> None:

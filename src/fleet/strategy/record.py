@@ -1,4 +1,4 @@
-"""A record holds the values of declared fields; names that are not built have their defaults, all others are refused.
+"""A record holds the values of declared fields; all other names are refused, unless somebody else knows them.
 
 Values live in one dictionary that only has what was set, so a new record costs nothing and shares nothing:
 defaults are immutable and stay in the declarations. deepcopy and pickle work on it without help.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol, Self
 
 from fleet.errors import StrategyError
 from fleet.strategy.field import AnySpec, Member, Spec
-from fleet.strategy.support import Defaults, default_of, groups_of, kept, mapping, refuse
+from fleet.strategy.unknown import unknown
 
 
 class Leaf(NamedTuple):
@@ -31,6 +31,19 @@ class Leaf(NamedTuple):
     def differs(self) -> bool:
         """Whether the value is another than the default."""
         return bool(self.value != self.field.default)
+
+
+class OtherSettings(Protocol):
+    """Settings that are not declared, and are known all the same: those of a record at `path`, such as `strategy`."""
+
+    def names(self, path: str) -> list[str]:
+        """Their names."""
+
+    def read(self, record: StrategyRecord, name: str) -> Any:
+        """What one reads as; UnknownNameError unless it is known."""
+
+    def take(self, record: StrategyRecord, name: str, value: object) -> dict[str, Any]:
+        """What the record is to keep of it, by name; an error if it is not to be had."""
 
 
 class StrategyRecord:
@@ -57,7 +70,7 @@ class StrategyRecord:
             if name in self._members:
                 super().__setattr__(name, value)
             else:
-                self._keep(self._other(name, value))
+                self._keep(self._take_other(name, value))
 
         def __getattr__(self, name: str) -> Any:
             # Reached only when ordinary lookup failed. copy and pickle probe for dunder methods, also on an
@@ -66,39 +79,30 @@ class StrategyRecord:
                 raise AttributeError(name)
             if name in (values := self.__dict__.get("_values", {})):
                 return values[name]
-            return default_of(self.__dict__.get("_path", "strategy"), name, self._members)
+            return self._read_other(name)
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{self.__dict__['_path']}.{name} cannot be deleted; assign its default instead")
 
-    def keep_what_is_not_built(self) -> None:
-        """From now on keep also what is given to settings that are not built; `not_built` tells it."""
-        path = self.__dict__["_path"]
-        self.__dict__["_keeps_all"] = True
-        self._keep({name: Defaults(f"{path}.{name}", {}) for name in groups_of(path) if name not in self._members})
-        for name in self._members:
-            if isinstance(inner := getattr(self, name), StrategyRecord):
-                inner.keep_what_is_not_built()
+    def know(self, others: OtherSettings) -> None:
+        """From now on ask `others` about settings that are not declared, here and in all groups."""
+        self.__dict__["_others"] = others
+        for one in self.__dict__["_values"].values():
+            if isinstance(one, StrategyRecord):
+                one.know(others)
 
-    def not_built(self) -> Iterator[tuple[str, str, Any]]:
-        """What is kept and not built: the path of the record, the name of the setting, its value."""
-        for name, value in self.__dict__["_values"].items():
-            if isinstance(value, StrategyRecord | Defaults):
-                yield from value.not_built()
-            elif name not in self._members:
-                yield self.__dict__["_path"], name, value
+    def _read_other(self, name: str) -> Any:
+        """What a setting that is not declared reads as; UnknownNameError if nobody knows it."""
+        if (others := self.__dict__.get("_others")) is None:
+            raise unknown(self.__dict__.get("_path", "strategy"), name, self._members)
+        return others.read(self, name)
 
-    def _other(self, name: str, value: object) -> dict[str, Any]:
-        """What is to be kept of a setting that is not declared: nothing, unless this record keeps all."""
-        path = self.__dict__["_path"]
-        if not self.__dict__.get("_keeps_all"):
-            refuse(path, name, value, self._members)
-            return {}
-        former = self.__dict__["_values"].get(name)
-        if isinstance(former, Defaults):
-            former.update(mapping(f"{path}.{name}", value))
-            return {}
-        return {name: kept(path, name, value, self._members)}
+    def _take_other(self, name: str, value: object) -> dict[str, Any]:
+        """What is to be kept of a setting that is not declared; UnknownNameError if nobody knows it."""
+        if (others := self.__dict__.get("_others")) is None:
+            raise unknown(self.__dict__["_path"], name, self._members)
+        taken: dict[str, Any] = others.take(self, name, value)
+        return taken
 
     def _keep(self, clean: Mapping[str, Any]) -> None:
         """Every write of checked values passes here."""

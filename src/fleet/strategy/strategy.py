@@ -18,7 +18,6 @@ from weakref import WeakValueDictionary
 from fleet.errors import NotSupportedError, StrategyError
 from fleet.strategy.collective import CollectiveFields
 from fleet.strategy.common import CommonFields
-from fleet.strategy.execution import ExecutionFields
 from fleet.strategy.field import shown
 from fleet.strategy.mode import Mode, mode_of
 from fleet.strategy.parallel import ParallelFields
@@ -29,20 +28,14 @@ from fleet.strategy.training import TrainingFields
 
 _log = logging.getLogger(__name__)
 
-_OF_ONE_PROGRAM = ("torch_compile", "cuda_graph", "memory_optimize", "num_trainers", "trainer_id")
-"""Fields of a BuildStrategy that only a CompiledProgram can honour."""
-
 CHOSEN_BY_AUTO = ("amp", "compile", "channels_last", "fused_optimizer", "cudnn_exhaustive_search")
 """Switches that `auto` turns as it likes, unless somebody has set them."""
 
 
-class DistributedStrategy(
-    CommonFields, ParameterServerFields, CollectiveFields, TrainingFields, ParallelFields, ExecutionFields
-):
+class DistributedStrategy(CommonFields, ParameterServerFields, CollectiveFields, TrainingFields, ParallelFields):
     """How to train on many machines; every field is described below.
 
-    A field is checked when it is set, so a wrong value fails on the line that wrote it. So does a setting of
-    PaddlePaddle that is not built: it reads as its default and takes no other value (docs/strategy.md lists them).
+    A field is checked when it is set, so a wrong value fails on the line that wrote it (docs/strategy.md lists all).
 
     >>> strategy = DistributedStrategy()
     >>> strategy.localsgd_configs = {"k_steps": 4}
@@ -94,14 +87,6 @@ class DistributedStrategy(
     def require_supported(self, is_collective: bool | None = None) -> None:
         """NotSupportedError if a field asks for what is not done in such a job; StrategyError for a contradiction."""
         _ = self.mode  # which raises if fields contradict each other
-        self.build_strategy.check()
-        self.execution_strategy.check()
-        for leaf in self.build_strategy.changed():
-            if leaf.dotted in _OF_ONE_PROGRAM:
-                raise NotSupportedError(
-                    f"strategy.build_strategy.{leaf.dotted} is for one program; give the BuildStrategy to "
-                    "fleet_programs.CompiledProgram(program, build_strategy)"
-                )
         if is_collective is not None:
             self._refuse_elsewhere(is_collective)
 

@@ -95,3 +95,8 @@ class TrainingFields(StrategyRecord):
     compile_configs = GroupField(CompileConfigs, "tunes `compile`.")
     channels_last = switch(False, "keeps images and convolutions in the order that GPUs prefer.")
     fused_optimizer = switch(False, "lets torch.optim update all parameters in one kernel.")
+    cudnn_exhaustive_search = switch(
+        False,
+        "measures convolution kernels and keeps the fastest. "
+        "(PaddlePaddle: True in 2.0, False in 2.6; False is also what PyTorch does.)",
+    )

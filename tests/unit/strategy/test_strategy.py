@@ -10,7 +10,6 @@ from typing import assert_type
 import numpy as np
 import pytest
 
-import fleet_programs as static
 from fleet.errors import StrategyError, UnknownFieldError
 from fleet.strategy import DistributedStrategy, Mode
 
@@ -28,7 +27,6 @@ def test_a_type_checker_knows_each_field(strategy: DistributedStrategy) -> None:
     assert_type(strategy.recompute_configs.checkpoints, tuple[str, ...])
     assert_type(strategy.clip_norm, float | None)
     assert_type(strategy.sharding_configs.sharding_degree, int | None)
-    assert_type(strategy.build_strategy.torch_compile, bool)
     assert_type(strategy.mode, Mode)
 
 
@@ -44,13 +42,7 @@ def test_a_type_checker_knows_each_field(strategy: DistributedStrategy) -> None:
         ("amp_configs.decr_ratio", 0.8),
         ("amp_configs.init_loss_scaling", 32768.0),
         ("fuse_grad_size_in_MB", 32),
-        ("fuse_grad_size_in_TFLOPS", 50.0),
-        ("hybrid_configs.dp_degree", -1),
-        ("build_strategy.fuse_bn_add_act_ops", True),
-        ("build_strategy.enable_backward_optimizer_op_deps", True),
         ("gradient_scale_configs.scale_strategy", "avg"),
-        ("pipeline_configs.schedule_mode", "1F1B"),
-        ("tensor_parallel_configs.tensor_init_seed", -1),
     ],
 )
 def test_defaults(strategy: DistributedStrategy, path: str, default: object) -> None:
@@ -74,7 +66,7 @@ def test_defaults(strategy: DistributedStrategy, path: str, default: object) -> 
         ("localsgd_configs", "k_steps", True, "must be an int, got True"),
         ("localsgd_configs", "k_steps", 2.0, "must be an int, got 2.0"),
         ("localsgd_configs", "k_steps", 2**70, "must be between"),
-        ("build_strategy", "num_trainers", 0, "must be >= 1, got 0"),
+        ("adaptive_localsgd_configs", "init_k_steps", 0, "must be >= 1, got 0"),
         ("sharding_configs", "stage", 4, "must be >= 1 and <= 3, got 4"),
         ("amp_configs", "use_pure_bf16", 1, "must be True or False, got 1"),
         ("amp_configs", "decr_ratio", 1, "must be > 0 and < 1, got 1"),
@@ -85,8 +77,7 @@ def test_defaults(strategy: DistributedStrategy, path: str, default: object) -> 
         ("amp_configs", "custom_white_list", ["a", 3], "custom_white_list[1] must be text, got 3"),
         ("dgc_configs", "sparsity", [0.9, 1.0], "sparsity[1] must be >= 0 and < 1, got 1.0"),
         ("compile_configs", "mode", "fast", 'must be "default" or "reduce-overhead" or'),
-        ("build_strategy", "debug_graphviz_path", "\ud800", "must be text that UTF-8 can hold"),
-        ("build_strategy", "debug_graphviz_path", 1234, "must be text, got 1234"),
+        ("amp_configs", "custom_white_list", ["\ud800"], "must be text that UTF-8 can hold"),
     ],
 )
 def test_a_wrong_value_is_refused_when_set(
@@ -136,10 +127,10 @@ def test_an_unknown_field_names_the_nearest(strategy: DistributedStrategy) -> No
 
 
 def test_a_field_like_no_other_is_sent_to_help(strategy: DistributedStrategy) -> None:
-    for target in (strategy, strategy.amp_configs):
-        with pytest.raises(UnknownFieldError) as caught:
-            target.zzz = 1  # type: ignore[union-attr]
-        assert str(caught.value).endswith("has no field 'zzz'; help(fleet.DistributedStrategy) lists them all")
+    with pytest.raises(
+        UnknownFieldError, match=r"has no field 'zzz'; help\(fleet.DistributedStrategy\) lists them all$"
+    ):
+        strategy.zzz = 1  # type: ignore[attr-defined]
 
 
 def test_help_describes_each_field() -> None:
@@ -192,7 +183,6 @@ def test_a_group_reads_as_a_mapping(strategy: DistributedStrategy) -> None:
     assert strategy.recompute_configs == {
         "checkpoints": ["x", "y"],
         "enable_offload": False,
-        "checkpoint_shape": [],
     }
     assert strategy.recompute_configs != {"checkpoints": ["x", "y"]}
     group["k_steps"] = 7
@@ -213,18 +203,6 @@ def test_a_group_of_another_strategy_is_copied(strategy: DistributedStrategy) ->
     strategy.localsgd_configs = other.localsgd_configs
     other.localsgd_configs.k_steps = 2
     assert strategy.localsgd_configs.k_steps == 9
-
-
-def test_options_of_programs_are_taken(strategy: DistributedStrategy) -> None:
-    built, run = static.BuildStrategy(fuse_bn_act_ops=True, sync_batch_norm=True), static.ExecutionStrategy()
-    run.num_threads = 4
-    strategy.build_strategy, strategy.execution_strategy = built, run  # as 2.0 does
-    said = {"sync_batch_norm", "build_strategy.fuse_bn_act_ops", "execution_strategy.num_threads"}
-    assert {leaf.dotted for leaf in strategy.changed()} == said
-    strategy.require_supported()
-    with pytest.raises(UnknownFieldError, match="strategy.build_strategy has no field 'fuse'"):
-        strategy.build_strategy = {"fuse_bn_add_act_ops": False, "fuse": 1}
-    assert strategy.build_strategy.fuse_bn_add_act_ops
 
 
 @pytest.mark.parametrize(

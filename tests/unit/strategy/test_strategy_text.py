@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as draw
@@ -184,20 +183,3 @@ def test_a_place_that_takes_no_file(path: Path) -> None:
             DistributedStrategy().save(place)
         assert str(caught.value) == f"{place} cannot be written: {reason}"
         assert not list(path.parent.iterdir())
-
-
-def test_what_is_set_on_a_group_stays_there(path: Path) -> None:
-    """Three fields have the names of fields of the strategy itself, which mean more there."""
-    strategy = DistributedStrategy()
-    strategy.build_strategy.fuse_all_reduce_ops = False
-    strategy.build_strategy.nccl_comm_num = 2
-    strategy.save(path)
-    loaded = DistributedStrategy.load(path)
-    assert loaded == strategy
-    assert loaded.fuse_all_reduce_ops
-    assert loaded.build_strategy.nccl_comm_num == 2
-
-
-def test_an_array_is_refused_as_any_other_value() -> None:
-    with pytest.raises(FleetError, match="split_data is not built"):
-        DistributedStrategy().split_data = np.array([1, 2])  # type: ignore[attr-defined]

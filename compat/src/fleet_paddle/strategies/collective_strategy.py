@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.strategy import BuildStrategy, DistributedStrategy, ExecutionStrategy
+from fleet_paddle.strategies.program_strategy import ProgramStrategy
+from fleet_programs.executor.options import BuildStrategy, ExecutionStrategy
 
 
-class CollectiveStrategy(DistributedStrategy):
+class CollectiveStrategy(ProgramStrategy):
     """A strategy of a collective job that has the old names as well.
 
     `use_local_sgd` is `localsgd`, `use_amp` is `amp`, `forward_recompute` is `recompute`. `collective_mode` says how

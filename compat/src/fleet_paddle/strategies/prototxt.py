@@ -12,6 +12,7 @@ from fleet.errors import FleetError, NotSupportedError, StrategyError
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.text import write_text
 from fleet_paddle.strategies.form import FORM, message_class
+from fleet_paddle.strategies.support import not_built
 
 
 def save(strategy: DistributedStrategy, path: str | os.PathLike[str]) -> None:
@@ -58,7 +59,7 @@ def _set_fields(strategy: DistributedStrategy) -> Iterator[tuple[str, Any]]:
         owner = strategy if len(leaf.path) == 1 else getattr(strategy, leaf.path[0])
         if leaf.differs or owner.is_set(leaf.path[-1]):
             _note(found, leaf.path, leaf.value)
-    for path, name, value in strategy.not_built():
+    for path, name, value in not_built(strategy):
         _note(found, (*path.split(".")[1:], name), value)
     yield from ((name, found[name]) for name in (*FORM, *(set(found) - set(FORM))) if name in found)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.strategy import DistributedStrategy
 from fleet.strategy.unknown import unknown
+from fleet_paddle.strategies.program_strategy import ProgramStrategy
 
 TRAFFIC = (
     "max_merge_var_num",
@@ -30,7 +30,7 @@ class TrainerRuntimeConfig:
     """
 
     def __init__(self, **given: Any) -> None:
-        usual = DistributedStrategy().a_sync_configs
+        usual = ProgramStrategy().a_sync_configs
         self.__dict__.update({name: usual[name] for name in TRAFFIC})
         for name, value in given.items():
             setattr(self, name, value)
@@ -39,7 +39,7 @@ class TrainerRuntimeConfig:
         own = name.removeprefix(_PREFIX)
         if own not in TRAFFIC:
             raise unknown("TrainerRuntimeConfig", name, TRAFFIC)
-        self.__dict__[own] = DistributedStrategy().a_sync_configs.cleaned({own: value}).get(own, value)
+        self.__dict__[own] = ProgramStrategy().a_sync_configs.cleaned({own: value}).get(own, value)
 
     @property
     def runtime_configs(self) -> MutableMapping[str, Any]:

@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from fleet.errors import NotSupportedError, UsageTypeError
-from fleet.strategy import BuildStrategy, DistributedStrategy, ExecutionStrategy, Mode
+from fleet.strategy import Mode
+from fleet_paddle.strategies.program_strategy import ProgramStrategy
 from fleet_paddle.strategies.runtime_config import TRAFFIC, ServerRuntimeConfig, TrainerRuntimeConfig
+from fleet_programs.executor.options import BuildStrategy, ExecutionStrategy
 from fleet_programs.transpiler.planning.config import DistributeTranspilerConfig
 
 T = TypeVar("T")
@@ -22,7 +24,7 @@ T = TypeVar("T")
 _OF_PROGRAMS = ("slice_var_up", "split_method", "min_block_size")
 
 
-class ServerStrategy(DistributedStrategy):
+class ServerStrategy(ProgramStrategy):
     """A strategy of a job with servers whose parts are asked for with `get_*` and replaced with `set_*`."""
 
     def __init__(self) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleet.strategy import DistributedStrategy
 from fleet.strategy.field import shown
 from fleet_paddle.strategies.form import FORM
+from fleet_paddle.strategies.program_strategy import ProgramStrategy
+from fleet_paddle.strategies.support import not_built
 
 Row = tuple[str, str]
 
@@ -25,7 +26,7 @@ _SETTINGS = {"hybrid_configs", "gradient_scale_configs", "trainer_desc_configs",
 """Groups without a switch: shown once they have been set."""
 
 
-def table(strategy: DistributedStrategy) -> str:
+def table(strategy: ProgramStrategy) -> str:
     """The strategy as a box of text."""
     parts = [
         ("switched on", list(_switched_on(strategy))),
@@ -47,7 +48,7 @@ def _wide(title: str, width: int) -> str:
     return f"| {title:^{width + 3}} |"
 
 
-def _switched_on(strategy: DistributedStrategy) -> Iterator[Row]:
+def _switched_on(strategy: ProgramStrategy) -> Iterator[Row]:
     """Switches that are on and their groups; then groups without a switch, if somebody has set them."""
     found = False
     for name, kind in FORM.items():
@@ -57,7 +58,7 @@ def _switched_on(strategy: DistributedStrategy) -> Iterator[Row]:
         yield name, "True"
         if f"{name}_configs" in FORM:
             yield from _indented(_group(f"{name}_configs", getattr(strategy, f"{name}_configs")))
-    set_groups = {path.split(".")[1] for path, _, _ in strategy.not_built() if "." in path}
+    set_groups = {path.split(".")[1] for path, _, _ in not_built(strategy) if "." in path}
     for name in sorted(_SETTINGS & set_groups):
         found = True
         yield name, ""

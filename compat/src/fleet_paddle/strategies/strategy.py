@@ -15,19 +15,23 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from fleet.strategy import DistributedStrategy as FleetStrategy
-from fleet.strategy.support import refuse
 from fleet_paddle.strategies import prototxt
 from fleet_paddle.strategies.form import FORM
 from fleet_paddle.strategies.hints import HINTS
+from fleet_paddle.strategies.program_strategy import ProgramStrategy
 from fleet_paddle.strategies.shown import table
+from fleet_paddle.strategies.support import keep_what_is_not_built, not_built, refuse
 
 
-class DistributedStrategy(FleetStrategy):
-    """A strategy of which every field can be set, read, printed and saved; see docs/strategy.md for what each does."""
+class DistributedStrategy(ProgramStrategy):
+    """A strategy of which every field can be set, read, printed and saved.
+
+    docs/strategy.md has the fields of Fleet, docs/migrate/settings.md the rest.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.keep_what_is_not_built()
+        keep_what_is_not_built(self)
 
     if not TYPE_CHECKING:
 
@@ -40,7 +44,7 @@ class DistributedStrategy(FleetStrategy):
     def require_supported(self, is_collective: bool | None = None) -> None:
         """NotSupportedError, which names the field and says what to do, for what is set and not built."""
         super().require_supported(is_collective)
-        for path, name, value in sorted(self.not_built(), key=lambda one: "." in one[0]):  # switches first
+        for path, name, value in sorted(not_built(self), key=lambda one: "." in one[0]):  # switches first
             if ".".join((*path.split(".")[1:], name)) not in HINTS and not self._is_idle(path):
                 refuse(path, name, value, self._members)
 
@@ -61,10 +65,10 @@ class DistributedStrategy(FleetStrategy):
         same = super().__eq__(other)
         if same is not True:
             return same
-        theirs = other.not_built() if isinstance(other, FleetStrategy) else ()
-        return sorted(map(repr, self.not_built())) == sorted(map(repr, theirs))
+        theirs = not_built(other) if isinstance(other, FleetStrategy) else ()
+        return sorted(map(repr, not_built(self))) == sorted(map(repr, theirs))
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return table(self)

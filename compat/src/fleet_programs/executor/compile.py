@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import torch
 
 from fleet.errors import UsageError
-from fleet.strategy import BuildStrategy
 from fleet_programs.definition.infer import site_of
 from fleet_programs.definition.operator import Operator
 from fleet_programs.definition.registry import definition
@@ -19,6 +18,7 @@ from fleet_programs.executor.bodies import body_of
 from fleet_programs.executor.emit import Emitter, Step, last_uses
 from fleet_programs.executor.fuse import fuse
 from fleet_programs.executor.needing import needed as needed
+from fleet_programs.executor.options import BuildStrategy
 from fleet_programs.executor.replay import Replayed
 from fleet_programs.executor.scope import Scope
 from fleet_programs.kernel.lowering import Lowering

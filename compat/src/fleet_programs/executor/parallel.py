@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
-from fleet.strategy import BuildStrategy, ExecutionStrategy
 from fleet_programs.executor.executor import Executor
 from fleet_programs.executor.feeds import joined
+from fleet_programs.executor.options import BuildStrategy, ExecutionStrategy
 from fleet_programs.executor.place import CPUPlace, CUDAPlace
 from fleet_programs.executor.scope import Scope
 from fleet_programs.program.notes import COLLECTIVE_NOTE, trainers_of

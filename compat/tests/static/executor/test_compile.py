@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.strategy import BuildStrategy
 from fleet_programs import layers, optimizer
 from fleet_programs.executor import steps as module
 from fleet_programs.executor.emit import Step
 from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.options import BuildStrategy
 from fleet_programs.executor.parallel import CompiledProgram
 from fleet_programs.executor.scope import Scope, scope_guard
 from fleet_programs.layers.io import fed

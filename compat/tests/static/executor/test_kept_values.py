@@ -14,9 +14,9 @@ import torch
 
 import fleet_programs as static
 from fleet.errors import UsageError
-from fleet.strategy import BuildStrategy, ExecutionStrategy
 from fleet_programs import layers, optimizer
 from fleet_programs.executor.lod import Fetched, LoDTensor
+from fleet_programs.executor.options import BuildStrategy, ExecutionStrategy
 from fleet_programs.executor.scope import scope_guard
 from fleet_programs.feeding.reader import PyReader
 from fleet_programs.layers.io import fed

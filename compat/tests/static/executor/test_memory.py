@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.strategy import BuildStrategy
 from fleet_programs import layers, optimizer
 from fleet_programs.definition.operator import Operator
 from fleet_programs.definition.registry import Kernel
 from fleet_programs.executor.executor import Executor
 from fleet_programs.executor.memory import memory_optimize, release_memory
+from fleet_programs.executor.options import BuildStrategy
 from fleet_programs.executor.parallel import CompiledProgram
 from fleet_programs.executor.scope import Scope
 from fleet_programs.kernel.lowering import Lowering

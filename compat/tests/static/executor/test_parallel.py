@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
-from fleet.strategy import BuildStrategy, ExecutionStrategy
 from fleet_programs.executor.executor import Executor
+from fleet_programs.executor.options import BuildStrategy, ExecutionStrategy
 from fleet_programs.executor.parallel import CompiledProgram, ParallelExecutor
 from fleet_programs.executor.place import CPUPlace, CUDAPlace
 from fleet_programs.executor.places import cpu_places

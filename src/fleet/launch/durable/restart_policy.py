@@ -1,11 +1,13 @@
 """Whether a process of a durable job that has died is started again, and after what pause.
 
 A process that a signal killed had bad luck, and is started again at once. One that ended with an exit code of its own
-has more often a mistake: a worker waits a moment before its next life, and the third end in a row within `EARLY_S` of
-the start is the end of the job. So is a worker that has ended with the report of a stall (124), a server that cannot
-read its journal (exit code 2), a worker that could not join its servers for an error of usage or a state that does not
-fit, and a process that has died more than `--max_restart` times within `WINDOW_S`, or has ended with an error more
-often than that in a row, each time within `WINDOW_S` of its start.
+has more often a mistake: a worker waits a moment before its next life, longer each time. The job ends over
+
+- a process that ends with an exit code within `EARLY_S` of its start, three times in a row;
+- a worker that reported a stall (exit code 124), or could not join its servers for an error of usage or a state that
+  does not fit; a server that cannot read its journal (exit code 2);
+- a process that has died more than `--max_restart` times within `WINDOW_S`, or has ended with an error more often than
+  that in a row, each time within `WINDOW_S` of its start.
 """
 
 from __future__ import annotations

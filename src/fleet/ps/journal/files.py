@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fleet.jobfiles.whole import sync_folder as sync_folder
+
 SEGMENT_PREFIX, SEGMENT_SUFFIX = "journal-", ".log"
 SNAPSHOT_PREFIX, SNAPSHOT_SUFFIX = "snapshot-", ".snap"
 UNFINISHED_SUFFIX = ".tmp"
@@ -107,12 +109,3 @@ def view_of(path: Path) -> memoryview:
         if not os.fstat(file.fileno()).st_size:
             return memoryview(b"")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
-def sync_folder(folder: Path) -> None:
-    """See to it that the names in a folder outlive a loss of power."""
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fleet.ps.wire.transport import LocalTransport
-from fleet.ps.worker.modes.eventual import Async
+from fleet.ps.worker.modes.async_mode import Async
 from support.parity.training import LIMIT_S, joined, strategy
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from fleet.nn import Embedding
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker import modes
-from fleet.ps.worker.modes.eventual import Async
+from fleet.ps.worker.modes.async_mode import Async
 from fleet.ps.worker.sending.gradients import Gradients
 from support.parity.training import LIMIT_S, Trainer, dense_of, in_threads, joined, served, strategy
 from support.processes import wait_until

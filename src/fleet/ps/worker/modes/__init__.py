@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fleet.errors import UsageError
+from fleet.ps.worker.modes.async_mode import Async
 from fleet.ps.worker.modes.base import PushPolicy, Setup
-from fleet.ps.worker.modes.eventual import Async
 from fleet.ps.worker.modes.geo import Geo
 from fleet.ps.worker.modes.half import HalfAsync
 from fleet.ps.worker.modes.sync import Sync

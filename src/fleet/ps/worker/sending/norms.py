@@ -1,7 +1,7 @@
 """The norm of a worker's gradients, which it scales before anything is sent.
 
-In sync mode with several workers only the servers know the mean of a step, and each has a part of it:
-`fleet.ps.server.clipping` has them find the norm of all.
+In sync mode with several workers only the servers know the mean of a step, and each has a part of it: each tells the
+norm of its part (`fleet.ps.server.clipping`), and a worker adds them up (`fleet.ps.worker.calling.step_norm`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""How a static program is compiled and run, and how cuDNN picks its kernels.
+"""How a static program is compiled and run: `BuildStrategy` and `ExecutionStrategy`.
 
-`fleet_programs.BuildStrategy()` and `strategy.build_strategy` are the same class. Many of its fields are hints of
-PaddlePaddle's, which change no result and nothing else here; each says why.
+Many of their fields are hints of PaddlePaddle's, which change no result and nothing else here; each says why.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from typing import Any, ClassVar
 
 from fleet.errors import NotSupportedError
 from fleet.strategy.field import switch, text, whole, words
-from fleet.strategy.group import Group, GroupField
-from fleet.strategy.record import StrategyRecord
+from fleet.strategy.group import Group
 
 _NUMBERS = count(1)
 _KEYS: dict[tuple[object, ...], int] = {}
@@ -147,29 +145,3 @@ class ExecutionStrategy(ProgramOptions):
     num_iteration_per_drop_scope = whole(10, "changes nothing: temporaries are gone when a run ends.", least=0)
     allow_op_delay = switch(False, _IN_ORDER)
     use_experimental_executor = switch(False, "changes nothing: there is one Executor.")
-
-
-class _BuildField(GroupField[BuildStrategy]):
-    """A BuildStrategy that is assigned gives the strategy what that has a field of its own for, as 2.0 does it."""
-
-    def __set__(self, record: StrategyRecord, value: Mapping[str, Any]) -> None:
-        group = self.__get__(record, type(record))
-        if not isinstance(value, BuildStrategy):
-            group.assign(value)
-            return
-        clean = group.cleaned({leaf.dotted: leaf.value for leaf in value.changed()})
-        for name in [name for name in clean if name in record._members]:
-            setattr(record, name, clean.pop(name))
-        group._keep(clean)
-
-
-class ExecutionFields(StrategyRecord):
-    """The part of the strategy about running."""
-
-    build_strategy = _BuildField(BuildStrategy, "says how a static program is compiled.")
-    execution_strategy = GroupField(ExecutionStrategy, "says how a static program is run.")
-    cudnn_exhaustive_search = switch(
-        False,
-        "measures convolution kernels and keeps the fastest. "
-        "(PaddlePaddle: True in 2.0, False in 2.6; False is also what PyTorch does.)",
-    )

@@ -4,8 +4,8 @@
     strategy.hybrid_configs = {"mp_degree": 1}      changes nothing
     strategy.hybrid_configs = {"mp_degree": 2}      NotSupportedError, with what to do instead
 
-A strategy that keeps them all (`Record.keep_what_is_not_built`) takes other values of the same kind, and refuses them
-when it is used.
+A strategy that keeps them all (`keep_what_is_not_built`) takes other values of the same kind, and refuses them when it
+is used.
 
 `path` is that of the record whose setting it is: "strategy", or "strategy.hybrid_configs".
 """
@@ -17,8 +17,59 @@ from typing import Any
 
 from fleet.errors import NotSupportedError, StrategyError
 from fleet.strategy.field import shown
-from fleet.strategy.not_built import ANY, NOT_BUILT, Names, NotBuilt
+from fleet.strategy.record import StrategyRecord
 from fleet.strategy.unknown import unknown
+from fleet_paddle.strategies.not_built import ANY, NOT_BUILT, Names, NotBuilt
+
+
+class NotBuiltSettings:
+    """What a record asks about settings that are not declared."""
+
+    def names(self, path: str) -> list[str]:
+        """The names of a record that are not built."""
+        return names_of(path)
+
+    def read(self, record: StrategyRecord, name: str) -> Any:
+        """The default of a setting."""
+        return default_of(record.__dict__["_path"], name, record._members)
+
+    def take(self, record: StrategyRecord, name: str, value: object) -> dict[str, Any]:
+        """Nothing is kept; NotSupportedError unless `value` is the default."""
+        refuse(record.__dict__["_path"], name, value, record._members)
+        return {}
+
+
+class KeptSettings(NotBuiltSettings):
+    """Of a strategy that keeps them all."""
+
+    def take(self, record: StrategyRecord, name: str, value: object) -> dict[str, Any]:
+        """What is to be kept."""
+        path, former = record.__dict__["_path"], record.__dict__["_values"].get(name)
+        if isinstance(former, Defaults):
+            former.update(mapping(f"{path}.{name}", value))
+            return {}
+        return {name: kept(path, name, value, record._members)}
+
+
+def keep_what_is_not_built(record: StrategyRecord) -> None:
+    """From now on keep also what is given to settings that are not built; `not_built` tells it."""
+    record.know(KeptSettings())
+    path = record.__dict__["_path"]
+    record._keep({name: Defaults(f"{path}.{name}", {}) for name in groups_of(path) if name not in record._members})
+    for name in record._members:
+        if isinstance(inner := getattr(record, name), StrategyRecord):
+            keep_what_is_not_built(inner)
+
+
+def not_built(record: StrategyRecord) -> Iterator[tuple[str, str, Any]]:
+    """What is kept and not built: the path of the record, the name of the setting, its value."""
+    for name, value in record.__dict__["_values"].items():
+        if isinstance(value, StrategyRecord):
+            yield from not_built(value)
+        elif isinstance(value, Defaults):
+            yield from value.not_built()
+        elif name not in record._members:
+            yield record.__dict__["_path"], name, value
 
 
 def names_of(path: str) -> list[str]:

@@ -265,15 +265,13 @@ std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::ha
   return table.shrink(rule);
 }
 
-nb::object shrink_keys(Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below, nb::handle decay,
-                       nb::handle skip_shards) {
-  ShrinkRule rule = shrink_rule(table, now, unseen_steps, score_below, decay, skip_shards);
+nb::object doomed(const Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below,
+                  nb::handle decay) {
+  const ShrinkRule rule = shrink_rule(table, now, unseen_steps, score_below, decay, nb::int_(0));
   fleet::Array<std::int64_t> out;
   {
     WithoutGil release;
-    std::vector<std::int64_t> keys;
-    rule.keys = &keys;
-    table.shrink(rule);
+    const std::vector<std::int64_t> keys = table.doomed(rule);
     out = fleet::Array<std::int64_t>(keys.size());
     std::copy(keys.begin(), keys.end(), out.data());
   }
@@ -360,8 +358,8 @@ void add_table(nb::module_& m) {
       .def_prop_ro("record_words", &Table::record_words)
       .def("shrink", &shrink, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
            nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0, nb::arg("skip_shards").none() = 0)
-      .def("shrink_keys", &shrink_keys, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
-           nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0, nb::arg("skip_shards").none() = 0)
+      .def("doomed", &doomed, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
+           nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0)
       .def("export", &dump, nb::arg("first_shard").none(), nb::arg("last_shard").none())
       .def("import_", &restore, nb::arg("rows").none(), nb::arg("server").none(), nb::arg("num_servers").none())
       .def("seal", &seal, nb::arg("first_shard").none(), nb::arg("last_shard").none(), nb::arg("folder"),

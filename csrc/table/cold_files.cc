@@ -43,7 +43,6 @@ void Table::shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std
     const bool is_gone = is_done(rule, mark_of(record), has_clicks ? &clicks : nullptr);
     if (has_clicks) std::memcpy(record + 16, &clicks, sizeof(clicks));
     gone += is_gone ? 1 : 0;
-    if (is_gone && rule.keys != nullptr) rule.keys->push_back(key);
     return !is_gone;
   });
   for (const auto& run : cold.runs) ::unlink(run->file().path().c_str());
@@ -53,6 +52,16 @@ void Table::shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std
   cold.num_cold -= gone;
   ++cold.epoch;
   deleted += gone;
+}
+
+void Table::doomed_cold(const Shard& shard, const ShrinkRule& rule, std::vector<std::int64_t>& keys) const {
+  const bool has_clicks = options_.entry.has_clicks();
+  for (disk::Scan scan(shard.cold->runs); scan.record() != nullptr; scan.next()) {
+    const std::int64_t key = disk::key_of(scan.record());
+    if (shard.index.find(key, Index::place(scan.hash())) != Index::kNone) continue;
+    Clicks clicks = has_clicks ? clicks_of(scan.record()) : Clicks{};
+    if (is_done(rule, mark_of(scan.record()), has_clicks ? &clicks : nullptr)) keys.push_back(key);
+  }
 }
 
 void Table::dump_cold(Rows& out, const Shard& shard, std::size_t begin) const {

@@ -55,7 +55,6 @@ std::size_t Table::shrink(const ShrinkRule& rule) {
     });
     for (const auto& [key, row] : gone) {
       if (shard.cold != nullptr) shard.cold->drop_flag(row);
-      if (rule.keys != nullptr) rule.keys->push_back(key);
       remove(shard, key, row);
     }
     deleted += gone.size();
@@ -69,6 +68,21 @@ std::size_t Table::shrink(const ShrinkRule& rule) {
     }
   }
   return deleted;
+}
+
+std::vector<std::int64_t> Table::doomed(const ShrinkRule& rule) const {
+  std::vector<std::int64_t> keys;
+  const bool has_clicks = options_.entry.has_clicks();
+  for (const auto& each : shards_) {
+    const Shard& shard = *each;
+    const std::lock_guard<std::mutex> lock(each->mutex);
+    if (shard.cold != nullptr) doomed_cold(shard, rule, keys);
+    shard.index.for_each([&](std::int64_t key, std::uint32_t row) {
+      Clicks clicks = has_clicks ? shard.rows.clicks(row) : Clicks{};
+      if (is_done(rule, shard.rows.mark(row), has_clicks ? &clicks : nullptr)) keys.push_back(key);
+    });
+  }
+  return keys;
 }
 
 std::size_t Table::evict(Shard& shard) const {

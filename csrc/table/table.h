@@ -74,9 +74,8 @@ struct ShrinkRule {
   std::uint32_t unseen_steps = 0;  // delete what was not pushed for more steps; 0: no such rule
   bool use_score = false;
   double score_below = 0;
-  double decay = 0;                           // multiplies shows and clicks first; 0: leaves them
-  std::uint64_t skip_shards = 0;              // bit s: shard s stays as it is
-  std::vector<std::int64_t>* keys = nullptr;  // gets the keys of rows that were deleted
+  double decay = 0;               // multiplies shows and clicks first; 0: leaves them
+  std::uint64_t skip_shards = 0;  // bit s: shard s stays as it is
 };
 
 // A vector whose new elements are not set to zero: they are about to be written.
@@ -188,6 +187,8 @@ class Table {
   void write(const std::int64_t* keys, std::size_t n, const std::uint32_t* records);
   // Deletes what `rule` says; the number of rows.
   std::size_t shrink(const ShrinkRule& rule);
+  // The keys of the rows that it would delete now, in no order.
+  std::vector<std::int64_t> doomed(const ShrinkRule& rule) const;
   void clear();
 
   // A copy of the rows of some shards; each shard is locked while it is copied.
@@ -306,6 +307,7 @@ class Table {
   void spill(std::size_t s, Shard& shard) const;
   void merge(std::size_t s, Shard& shard) const;
   void shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std::size_t& deleted) const;
+  void doomed_cold(const Shard& shard, const ShrinkRule& rule, std::vector<std::int64_t>& keys) const;
   ShardFiles link_files(std::size_t s, const std::string& folder, const std::string& prefix) const;
   void dump_changed(Rows& out, const Shard& shard) const;
   void dump_cold(Rows& out, const Shard& shard, std::size_t begin) const;

@@ -486,16 +486,10 @@ class Table:
         Bit s of `skip_shards`: shard s stays as it is.
         """
 
-    def shrink_keys(
-        self,
-        *,
-        now: int,
-        unseen_steps: int = 0,
-        score_below: float | None = None,
-        decay: float = 0.0,
-        skip_shards: int = 0,
+    def doomed(
+        self, *, now: int, unseen_steps: int = 0, score_below: float | None = None, decay: float = 0.0
     ) -> npt.NDArray[np.int64]:
-        """The same; return the keys of the rows that were deleted."""
+        """Return the keys of the rows that `shrink` would delete now, in no order."""
 
     def export(self, first_shard: int, last_shard: int) -> dict[str, npt.NDArray[Any]]:
         """Return a copy of the rows of some shards: keys, values as stored, state, seen, step, waiting_keys, ..."""

@@ -11,7 +11,8 @@
     ├── NotSupportedError NotImplementedError   valid, but not built yet
     ├── NotReadyError   RuntimeError            a call that came before fleet.init()
     ├── CommunicationError RuntimeError         a peer went away or refused
-    │   └── MovedError                          other servers have taken the place of the one that was called
+    │   ├── MovedError                          other servers have taken the place of the one that was called
+    │   └── OutdatedError                       what was sent belongs to a former life, or to a step that is over
     ├── CheckpointError OSError                 a checkpoint that cannot be written, found, trusted or used here
     ├── DivergedError   ArithmeticError         a loss that is no number any more
     └── DeadlineError   TimeoutError            a wait that ran out; says what it waited for
@@ -110,6 +111,10 @@ class CommunicationError(FleetError, RuntimeError):
 
 class MovedError(CommunicationError):
     """Other servers have taken the place of the one that was called; who called looks for them."""
+
+
+class OutdatedError(CommunicationError):
+    """What was sent belongs to the past: to a former life of a worker, or to a step that the servers have left."""
 
 
 class CheckpointError(FleetError, OSError):

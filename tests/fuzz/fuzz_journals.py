@@ -152,7 +152,7 @@ def _states(folder: Path, cut: Path, least: int) -> Iterator[tuple[int, Any]]:
 def recovered(folder: Path) -> tuple[int, Any]:
     """The last record of a journal, and the state that it leads to; None: one without tables."""
     state = ServerState(0, threading.RLock())
-    found = recover(state, folder, "cpu")
+    found = recover(state, folder)
     return found.lsn, None if state.holdings is None else everything(state)
 
 

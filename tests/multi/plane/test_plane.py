@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.errors import CommunicationError
+from fleet.errors import OutdatedError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.formats import decoded_rows, encoded_rows
 from fleet.strategy.wire import FORMATS
@@ -120,7 +120,7 @@ def test_a_former_life_is_refused(place: Served) -> None:
         ("Pull", old.pull_header(tables=[0]), (KEYS,)),
     ):
         error = old.error(method, header, *tensors)
-        assert type(error) is CommunicationError
+        assert type(error) is OutdatedError
         assert not error.retryable
     new.push()
 

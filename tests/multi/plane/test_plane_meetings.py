@@ -108,7 +108,7 @@ def test_one_who_makes_a_step_or_leaves_will_not_come(two: tuple[Served, list[Tr
     push(second, 1, 0)
     assert list(reply(between).elsewhere) == [1]
     assert not aside.done()  # of a meeting in the background nothing follows from a step
-    second.call("Leave", ps_pb2.LeaveRequest.Header(caller=caller(1)), (), LIMIT_S).result(LIMIT_S)
+    second.call("Leave", ps_pb2.LeaveRequest.Header(caller=caller(1), sequence=100), (), LIMIT_S).result(LIMIT_S)
     assert list(reply(aside).elsewhere) == [1]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.errors import CommunicationError
+from fleet.errors import CommunicationError, OutdatedError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.steps.core import EVERYBODY
@@ -76,7 +76,7 @@ def test_a_checkpoint_drops_a_step(sync_place: Served) -> None:
     wait_until(lambda: sync_place.service.state.rounds.pushed() == {0}, LIMIT_S, "the push")
     load_checkpoint(sync_place.service)
     error = waiting.exception(LIMIT_S)
-    assert type(error) is CommunicationError
+    assert type(error) is OutdatedError
     assert "a checkpoint was loaded while worker 0 waited for step 0" in str(error)
 
 
@@ -98,7 +98,7 @@ def test_a_step_that_is_dropped_before_its_push_waits(plane: Served) -> None:
 @pytest.mark.parametrize("is_before", [True, False])
 def test_whoever_waits_for_one_that_has_ended_waits_in_vain(sync_place: Served, is_before: bool) -> None:
     one, two = pair(sync_place)
-    leave = ps_pb2.LeaveRequest.Header(caller=two.caller, is_unfinished=True)
+    leave = ps_pb2.LeaveRequest.Header(caller=two.caller, is_unfinished=True, sequence=100)
     if is_before:
         two.ask("Leave", leave)
     header = one.pull_header(version=1, tables=[0], timeout_ms=WAIT_MS)
@@ -115,7 +115,7 @@ def test_whoever_waits_for_one_that_has_ended_waits_in_vain(sync_place: Served, 
 def test_who_left_is_not_waited_for(sync_place: Served) -> None:
     one, two = pair(sync_place)
     waiting = pushed(one, 1.0)
-    two.ask("Leave", ps_pb2.LeaveRequest.Header(caller=two.caller))
+    two.ask("Leave", ps_pb2.LeaveRequest.Header(caller=two.caller, sequence=101))
     assert waiting.result(LIMIT_S)[0].version == 1  # type: ignore[attr-defined]
 
 
@@ -124,7 +124,7 @@ def test_a_new_life_ends_the_calls_of_the_former(sync_place: Served) -> None:
     waiting = pushed(one, 1.0)
     wait_until(lambda: sync_place.service.state.rounds.pushed() == {0}, LIMIT_S, "the push")
     again = Worker(sync_place.transport(), job("sync", 2), 0, incarnation=2)
-    assert type(waiting.exception(LIMIT_S)) is CommunicationError
+    assert type(waiting.exception(LIMIT_S)) is OutdatedError
     answers = [pushed(again, 1.0), pushed(two, 1.0)]
     assert [answer.result(LIMIT_S)[0].version for answer in answers] == [1, 1]  # type: ignore[attr-defined]
 

@@ -98,7 +98,7 @@ class Machine:
     def state(self) -> ServerState:
         """What is on its disk; it must not run."""
         core = Core()
-        recover(core.state, self.folder / "durable" / f"server-{self.server}", "cpu")
+        recover(core.state, self.folder / "durable" / f"server-{self.server}")
         return core.state
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ class ReplayTransport(LocalTransport):
     def __init__(self, service: Service) -> None:
         super().__init__(service)
         self._state = service.state
-        self._replay = Replay(service.state, Positions([]), "cpu")
+        self._replay = Replay(service.state, Positions([]))
 
     def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:
         if method != "Push":

@@ -23,7 +23,6 @@ from fleet.errors import CommunicationError, FleetError, UsageError
 from fleet.jobfiles.layouts import own_layout, own_layouts
 from fleet.ps.durable import storage
 from fleet.ps.durable.durability import SNAPSHOT_BYTES
-from fleet.ps.durable.recovery import adopt, exported, rows_part
 from fleet.ps.held.changed_keys import only
 from fleet.ps.held.holdings import Holdings, make_holdings
 from fleet.ps.held.requests import read_kept
@@ -32,6 +31,7 @@ from fleet.ps.journal.records import JournalError, JournalRecord, Kind, RecordPa
 from fleet.ps.journal.snapshots import newest_snapshot, read_snapshot
 from fleet.ps.proto import ps_pb2
 from fleet.ps.steps.core import EVERYBODY
+from fleet.ps.steps.parts import adopt, exported, rows_part
 from fleet.ps.wire import callers
 
 if TYPE_CHECKING:
@@ -53,10 +53,9 @@ class _Place(NamedTuple):
 class Arriving:
     """What a server without a job takes over from others."""
 
-    def __init__(self, core: Core, device: str) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
         self._own = own_layout()
-        self._device = device
         self._changed = threading.Condition()
         self._layout = 0
         self._done: set[int] = set()
@@ -108,9 +107,7 @@ class Arriving:
     def _fill(self, job: JobSpec, server: int, num_sources: int, folder: Path) -> None:
         """Take the rows that were written while training went on."""
         core, began_at = self._core, time.monotonic()
-        durability = core.durability
-        assert durability is not None
-        holdings = make_holdings(job, server, self._device)
+        holdings = make_holdings(job, server, core.state.device)
         for source in range(num_sources):
             for record in _records(folder / f"rows-{source}"):
                 table, _, rows = exported(record.parts[0])
@@ -119,7 +116,8 @@ class Arriving:
         def begin() -> None:
             core.state.begin(holdings, 0)
 
-        durability.load(begin)
+        with core.undisturbed():
+            core.replace(begin)
         core.tell(EVERYBODY)
         num_rows = sum(map(len, holdings.tables))
         _log.info("took %d rows of %d servers in %.2f s", num_rows, num_sources, time.monotonic() - began_at)
@@ -127,8 +125,7 @@ class Arriving:
     def _adopt(self, num_sources: int, folder: Path) -> None:
         """Take what is left, and everything else: from now on this server can take the place of those before."""
         core, began_at = self._core, time.monotonic()
-        durability, holdings = core.durability, core.state.held
-        assert durability is not None
+        holdings = core.state.held
         sources = [list(_records(folder / f"rest-{source}")) for source in range(num_sources)]
         states = [json.loads(records[1].parts[0].header) for records in sources]
         versions = {int(state["rounds"]["version"]) for state in states}
@@ -143,11 +140,11 @@ class Arriving:
             parts.append(rows_part(table, shards, only(rows, self._is_own)))
         num_bytes = sum(np.asarray(tensor).nbytes for part in parts for tensor in part.tensors)
         if num_bytes < SNAPSHOT_BYTES // 4:
-            with core.gate.closed:
-                core.record(Kind.ADOPT, parts)
-                adopt(core.state, parts)
+            with core.alone():
+                core.change(Kind.ADOPT, parts)
         else:
-            durability.load(lambda: adopt(core.state, parts))
+            with core.undisturbed():
+                core.replace(lambda: adopt(core.state, parts))
         core.tell(EVERYBODY)
         took_s = time.monotonic() - began_at
         _log.info("took the rest, %d KB, at version %d in %.2f s", num_bytes >> 10, core.state.rounds.version, took_s)
@@ -168,8 +165,6 @@ def _merged(states: list[dict[str, Any]]) -> dict[str, Any]:
     """What server 0 knows, with the largest of the counts that each server keeps for itself."""
     merged = dict(states[0])
     merged["rounds"] = {**merged["rounds"], "version": max(int(state["rounds"]["version"]) for state in states)}
-    known = set.intersection(*({name for name, _, _ in state["loads"]} for state in states))
-    merged["loads"] = [load for load in merged["loads"] if load[0] in known]  # others were not done on all servers
     clocks = [state["clock"] for state in states]
     merged["clock"] = {
         "now": max(int(clock["now"]) for clock in clocks),

@@ -8,17 +8,18 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from fleet import _native, env
 from fleet.errors import CheckpointError, UsageError
 from fleet.observe.metrics import events
-from fleet.ps.durable.recovery import Recovered, dense_part, owner, recover, rows_part, state_part, when_there_is_room
+from fleet.ps.durable.recovery import Recovered, owner, recover, when_there_is_room
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
+from fleet.ps.steps.parts import dense_part, rows_part, state_part
 from fleet.ps.wire import faults
 
 if TYPE_CHECKING:
@@ -61,13 +62,14 @@ class Copied:
 class Durability:
     """The journal and the snapshots of one server, in a folder of its own."""
 
-    def __init__(self, core: Core, folder: Path, policy: Policy, device: str) -> None:
+    def __init__(self, core: Core, folder: Path, policy: Policy) -> None:
         """Recover the state that the folder holds, if any, and go on from there.
 
         A copy (`core.is_copy`) goes on as a copy, until it leads.
         """
         self._core = core
-        self._folder = folder
+        self.folder = folder
+        """Where journal and snapshots lie."""
         self.copied = Copied()
         self.position: Callable[[], int] | None = None
         """The last record that the state of a copy has, whose journal may have more; None: this is no copy."""
@@ -92,7 +94,7 @@ class Durability:
             clear_unfinished(folder)
             if core.is_copy and not env.FLEET_LIFE.get():
                 clear(folder)  # of the server that was on this machine once
-            found = self._recovered(device)
+            found = self._recovered()
             whose = None if core.is_copy else owner(core.state.instance)
             self.journal = _open(folder, policy, found.lsn, whose)
         except BaseException:
@@ -110,16 +112,16 @@ class Durability:
         self._thread = threading.Thread(target=self._take_snapshots, name="fleet-snapshot", daemon=True)
         self._thread.start()
 
-    def _recovered(self, device: str) -> Recovered:
+    def _recovered(self) -> Recovered:
         """Bring the state to where the journal ends; a copy that cannot be trusted is empty: it is filled again."""
         try:
-            return recover(self._core.state, self._folder, device)
+            return recover(self._core.state, self.folder)
         except CheckpointError as error:
             if not self._core.is_copy:
                 raise
             _log.warning("this copy begins anew: %s", error)
             self._core.begin_anew()
-            clear(self._folder)
+            clear(self.folder)
             return Recovered(0, 0)
 
     def append(self, kind: Kind, parts: Sequence[RecordPart]) -> None:
@@ -138,35 +140,32 @@ class Durability:
         """Bytes of the journal after the last snapshot; records that should be on the disk and may not be."""
         return self.journal.num_bytes - self._snapshot_at, self.journal.num_unsynced
 
-    def load(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
-        """Replace everything by a checkpoint, and keep that as a snapshot before anybody is told.
-
-        If it cannot be kept, `undo` is called; without `undo` nothing is taken until a checkpoint is loaded.
-        """
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Within this nothing changes, and no snapshot is written."""
         with self.snapshotting, self._core.gate.closed:
-            load()
-            try:
-                lsn = self.journal.append(Kind.LOAD, [RecordPart(b"")])
-                self._write_snapshot(is_alone=True)
-            except (OSError, JournalWriteError) as error:
-                failure = f"a checkpoint was loaded, but could not be kept: {_why(error)}"
-                if undo is None:
-                    self._core.failure = failure
-                else:
-                    undo()
-                raise CheckpointError(f"{failure}; make room in {self._folder}, and load it again") from None
-            self.copied.replaced(lsn)
+            yield
+
+    def keep_whole(self) -> str | None:
+        """Keep everything as a snapshot, within `undisturbed`, before anybody is told; why not, if it cannot be."""
+        try:
+            lsn = self.journal.append(Kind.LOAD, [RecordPart(b"")])
+            self._write_snapshot(is_alone=True)
+        except (OSError, JournalWriteError) as error:
+            return _why(error)
+        self.copied.replaced(lsn)
+        return None
 
     def lead(self) -> None:
         """The copy whose journal this is has become the server."""
         self.journal.lead(owner(self._core.state.instance))
         self.position = None
-        self.resumed_from = None if self._core.state.holdings is None else self._folder
+        self.resumed_from = None if self._core.state.holdings is None else self.folder
 
     def begin_anew(self) -> None:
         """Remove what a copy has, which is to be filled; under the closed gate."""
         self.journal.begin_anew()
-        clear(self._folder)
+        clear(self.folder)
         self._next_at = self.journal.num_bytes + SNAPSHOT_BYTES
 
     def receive(self, segment: int, records: memoryview, last_lsn: int) -> None:
@@ -175,11 +174,6 @@ class Durability:
         if self.journal.num_bytes > self._next_at:
             self._is_due.set()
 
-    @property
-    def folder(self) -> Path:
-        """Where the files are."""
-        return self._folder
-
     def close(self, *, is_finished: bool) -> None:
         """Stop; if the job is finished, remove everything."""
         self._is_closed = True
@@ -187,7 +181,7 @@ class Durability:
         self._thread.join()
         self.journal.close()
         if is_finished:
-            clear(self._folder)
+            clear(self.folder)
         os.close(self._lock)
 
     def _take_snapshots(self) -> None:
@@ -200,12 +194,11 @@ class Durability:
                 continue
             try:
                 with self.snapshotting:
-                    if self._core.failure is None:  # otherwise tables may have only a part of what the journal says
-                        self._write_snapshot()
+                    self._write_snapshot()
             except Exception as error:  # of any kind, such as no memory: the next may succeed
                 if self._core.is_moved:
                     return
-                _log.warning("no snapshot could be taken in %s: %s", self._folder, _why(error))
+                _log.warning("no snapshot could be taken in %s: %s", self.folder, _why(error))
                 self._next_at = self.journal.num_bytes + SNAPSHOT_BYTES // 4
 
     def _write_snapshot(self, *, is_alone: bool = False) -> None:
@@ -213,9 +206,10 @@ class Durability:
         core, holdings, began_at = self._core, self._core.state.held, time.monotonic()
         closed = _nothing if is_alone else core.gate.closed
         with closed:
+            core.refuse_failed()
             lsn, begin = self._lsn(), self.journal.num_bytes
             parts = state_part(core.state), dense_part(holdings)
-        with SnapshotWriter(self._folder, lsn) as writer:
+        with SnapshotWriter(self.folder, lsn) as writer:
             writer.write(Kind.STATE, lsn, [parts[0]])
             writer.write(Kind.DENSE, lsn, [parts[1]])
             for index in range(len(holdings.tables)):
@@ -223,6 +217,7 @@ class Durability:
                     if self._is_closed:
                         return
                     with closed:
+                        core.refuse_failed()  # a table may have a part of what the journal says
                         at, part = self._lsn(), self._rows(index, shards, writer)
                     writer.write(Kind.ROWS, at, [part])
             self.journal.sync()  # or after a loss of power the snapshot would have what the journal lacks

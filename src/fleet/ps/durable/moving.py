@@ -21,11 +21,11 @@ from fleet.errors import CommunicationError, FleetError, UsageError
 from fleet.jobfiles.layouts import Layouts, own_layout, own_layouts
 from fleet.observe.waits.waiting import workers_text
 from fleet.ps.durable.durability import portions
-from fleet.ps.durable.recovery import dense_part, rows_part, state_part
 from fleet.ps.held.changed_keys import ChangedKeys, among, only
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter
 from fleet.ps.proto import ps_pb2
+from fleet.ps.steps.parts import dense_part, rows_part, state_part
 from fleet.ps.wire import callers
 from fleet.ps.wire.taken_pushes import TakenPushes
 
@@ -295,7 +295,7 @@ class Moving:
         """The pushes that were applied: others, of a step that is not complete, are sent again."""
         with self._core.changed:
             pending = self._core.state.rounds.pending()
-            return [_without(one, pending.get(worker, 0)) for worker, one in enumerate(self._taken())]
+            return [one.without(pending.get(worker, 0)) for worker, one in enumerate(self._taken())]
 
     def _lost_now(self, this: _Departure) -> str:
         if this.is_over and not this.is_written:
@@ -317,13 +317,6 @@ def is_moved_on(layouts: Layouts, *, is_new: bool) -> bool:
     if undecided is not None and not (is_new and undecided == own_layout()):
         layouts.decide(undecided, abandoned="a server was started again meanwhile")
     return layouts.later(own_layout()) is not None
-
-
-def _without(taken: TakenPushes, sequence: int) -> TakenPushes:
-    """All of these pushes but one, which is the last if it is among them."""
-    upto = sequence - 1 if 0 < sequence <= taken.upto else taken.upto
-    later = {*taken.later, *range(upto + 1, taken.upto + 1)} - {sequence}
-    return TakenPushes(taken.incarnation, upto, frozenset(later))
 
 
 def _writer(folder: Path) -> SnapshotWriter:

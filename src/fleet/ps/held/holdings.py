@@ -28,6 +28,8 @@ from fleet.ps.wire.budget import refuse_too_large
 
 _log = logging.getLogger(__name__)
 
+_ALL_SHARDS = (1 << _native.Table.num_shards) - 1
+
 Skip = Callable[[int], int]
 """Which shards of a table, by its index, to leave alone, as bits: they have the update already."""
 
@@ -161,33 +163,46 @@ class Holdings:
         spec, folder = self.job.tables[table], self._table_dir.more()
         return SealedTable(self.tables[table], folder, lambda scratch: make_table(spec, None, scratch))
 
-    def shrink(
-        self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none, listing: DeletedKeyFiles | None = None
-    ) -> tuple[int, int]:
+    def check_shrink(self, asked: ps_pb2.ShrinkRequest.Header, now: int) -> None:
+        """UsageError if rows cannot be deleted as asked, NoRoomError if not now; prepares the lists that are wanted."""
+        chosen, condition = self._to_shrink(asked, now)
+        try:
+            for _, table in chosen:
+                table.shrink(**condition, skip_shards=_ALL_SHARDS)
+                if table.has_disk:
+                    check_room(table)
+            if asked.keys_to:
+                self._listing(asked).prepare({table.name: table.doomed(**condition) for _, table in chosen})
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+
+    def shrink(self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none) -> tuple[int, int]:
         """Delete rows as asked, of one table or of all; how many, and how many stay. `now` is the last step."""
+        chosen, condition = self._to_shrink(asked, now)
+        deleted = sum(table.shrink(**condition, skip_shards=skip(index)) for index, table in chosen)
+        if asked.keys_to:
+            self._listing(asked).finish()
+        return deleted, sum(len(table) for _, table in chosen)
+
+    def _to_shrink(
+        self, asked: ps_pb2.ShrinkRequest.Header, now: int
+    ) -> tuple[list[tuple[int, _native.Table]], dict[str, Any]]:
+        """The tables that a request means, with their indexes, and which of their rows."""
         names = [spec.name for spec in self.job.tables]
         if asked.table and asked.table not in names:
             known = ", ".join(map(repr, names)) or "none"
             raise UsageError(f"there is no table {asked.table!r}; the job declared {known}")
         chosen = [(index, one) for index, one in enumerate(self.tables) if asked.table in ("", one.name)]
-        condition: dict[str, Any] = {
+        return chosen, {
             "now": now & 0xFFFFFFFF,
             "unseen_steps": min(asked.unseen_steps, 0xFFFFFFFF),
             "score_below": asked.score_below if asked.use_score else None,
             "decay": asked.decay,
         }
-        try:
-            deleted = 0
-            for index, one in chosen:
-                if listing is None:
-                    deleted += one.shrink(**condition, skip_shards=skip(index))
-                else:
-                    deleted += listing.write(one.name, one.shrink_keys(**condition, skip_shards=skip(index)))
-        except ValueError as error:
-            raise UsageError(str(error)) from None
-        except OSError as error:
-            raise CommunicationError(f"server {self.server} cannot shrink a table: {error.strerror}") from None
-        return deleted, sum(len(one) for _, one in chosen)
+
+    def _listing(self, asked: ps_pb2.ShrinkRequest.Header) -> DeletedKeyFiles:
+        who = asked.caller
+        return DeletedKeyFiles(asked.keys_to, self.server, f"{who.worker}-{who.incarnation}-{asked.sequence}")
 
     def assign(self, rows: AssignedRows, time: int, skip: Skip = none) -> int:
         """Write rows by value; how many others were evicted for them."""

@@ -93,6 +93,8 @@ class PushedUpdate:
     """Whether its worker has no batch left: it has no gradients, and does not count in the mean of its step."""
     is_traced: bool = False
     """Whether its worker records a trace."""
+    pulled_version: int = 0
+    """The version of the parameters that its gradients were computed with."""
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -180,6 +182,7 @@ def update_of(
         record,
         header.is_pass,
         header.caller.is_traced,
+        header.pulled_version,
     )
 
 

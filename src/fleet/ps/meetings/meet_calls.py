@@ -70,8 +70,7 @@ class MeetCalls:
         """Have the journal know what a worker says, if there is one and it is new."""
         if self._is_recorded(header):
             with self._core.gate.open():
-                self._core.record(Kind.MEET, [RecordPart(header.SerializeToString())])
-                self._core.state.meetings.come(header.name, header.caller.worker, header.text)
+                self._core.change(Kind.MEET, [RecordPart(header.SerializeToString())], header)
 
     def _is_recorded(self, header: ps_pb2.MeetRequest.Header) -> bool:
         meetings, said = self._core.state.meetings, (header.name, header.caller.worker, header.text)

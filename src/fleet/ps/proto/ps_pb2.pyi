@@ -123,10 +123,12 @@ class StartReply(_message.Message):
 class KeepRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller",)
+        __slots__ = ("caller", "sequence")
         CALLER_FIELD_NUMBER: _ClassVar[int]
+        SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ...) -> None: ...
+        sequence: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -393,14 +395,16 @@ class NormReply(_message.Message):
 class LeaveRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "is_absent", "is_unfinished")
+        __slots__ = ("caller", "is_absent", "is_unfinished", "sequence")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         IS_ABSENT_FIELD_NUMBER: _ClassVar[int]
         IS_UNFINISHED_FIELD_NUMBER: _ClassVar[int]
+        SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         is_absent: bool
         is_unfinished: bool
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., is_absent: _Optional[bool] = ..., is_unfinished: _Optional[bool] = ...) -> None: ...
+        sequence: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., is_absent: _Optional[bool] = ..., is_unfinished: _Optional[bool] = ..., sequence: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -615,16 +619,16 @@ class ReshardReply(_message.Message):
 class LoadRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "folder", "check_only", "load")
+        __slots__ = ("caller", "folder", "check_only", "sequence")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         FOLDER_FIELD_NUMBER: _ClassVar[int]
         CHECK_ONLY_FIELD_NUMBER: _ClassVar[int]
-        LOAD_FIELD_NUMBER: _ClassVar[int]
+        SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         folder: str
         check_only: bool
-        load: int
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., folder: _Optional[str] = ..., check_only: _Optional[bool] = ..., load: _Optional[int] = ...) -> None: ...
+        sequence: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., folder: _Optional[str] = ..., check_only: _Optional[bool] = ..., sequence: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -747,7 +751,7 @@ class TakeReply(_message.Message):
 class ShrinkRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "table", "unseen_steps", "score_below", "decay", "use_score", "unseen_s", "keys_to")
+        __slots__ = ("caller", "table", "unseen_steps", "score_below", "decay", "use_score", "unseen_s", "keys_to", "sequence")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         TABLE_FIELD_NUMBER: _ClassVar[int]
         UNSEEN_STEPS_FIELD_NUMBER: _ClassVar[int]
@@ -756,6 +760,7 @@ class ShrinkRequest(_message.Message):
         USE_SCORE_FIELD_NUMBER: _ClassVar[int]
         UNSEEN_S_FIELD_NUMBER: _ClassVar[int]
         KEYS_TO_FIELD_NUMBER: _ClassVar[int]
+        SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         table: str
         unseen_steps: int
@@ -764,7 +769,8 @@ class ShrinkRequest(_message.Message):
         use_score: bool
         unseen_s: float
         keys_to: str
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., table: _Optional[str] = ..., unseen_steps: _Optional[int] = ..., score_below: _Optional[float] = ..., decay: _Optional[float] = ..., use_score: _Optional[bool] = ..., unseen_s: _Optional[float] = ..., keys_to: _Optional[str] = ...) -> None: ...
+        sequence: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., table: _Optional[str] = ..., unseen_steps: _Optional[int] = ..., score_below: _Optional[float] = ..., decay: _Optional[float] = ..., use_score: _Optional[bool] = ..., unseen_s: _Optional[float] = ..., keys_to: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -85,8 +85,7 @@ class AbsentWorkers:
                 missing = rounds.missing()
                 for worker in missing:
                     left = ps_pb2.LeaveRequest.Header(caller=ps_pb2.Caller(worker=worker), is_absent=True)
-                    core.record(Kind.LEAVE, [RecordPart(left.SerializeToString())])
-                    core.state.leave(worker, is_unfinished=False, is_absent=True)
+                    core.change(Kind.LEAVE, [RecordPart(left.SerializeToString())])
                 core.tell(EVERYBODY)
             if missing:
                 _log.warning(

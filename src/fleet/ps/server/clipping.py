@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleet.errors import CommunicationError, DeadlineError, UsageError
+from fleet.errors import DeadlineError, UsageError
 from fleet.ps.held.mean_norm import mean_squared_norm
 from fleet.ps.proto import ps_pb2
-from fleet.ps.steps.missing_workers import too_late
+from fleet.ps.steps.missing_workers import loaded_meanwhile, too_late
 from fleet.ps.wire import callers
 
 if TYPE_CHECKING:
@@ -76,10 +76,7 @@ class StepClipping:
         if header.sequence not in core.state.ledger.taken(who.worker):
             return Reply(is_lost=True)
         if who.worker not in rounds.pushed():
-            raise CommunicationError(
-                f"a checkpoint was loaded while worker {who.worker} waited for step {header.step}, whose gradients are "
-                "not for it; every worker calls fleet.load_model(), at the same step"
-            )
+            raise loaded_meanwhile(who.worker, header.step)
         if rounds.squared_norm is None or header.is_told:
             return None
         return Reply(is_sum=is_sum, squared_norm=total if is_sum else rounds.squared_norm)

@@ -30,14 +30,12 @@ class Declaring:
         self,
         core: Core,
         finished: threading.Event,
-        device: str = "cpu",
         model_dir: Path | None = None,
         opening: Opening | None = None,
     ) -> None:
         """`model_dir`: the checkpoint that the job begins with."""
         self._core = core
         self._finished = finished
-        self._device = device
         self._model_dir = model_dir
         self._opening = opening
         self._agreed: tuple[Holdings, str] | None = None
@@ -64,15 +62,13 @@ class Declaring:
         holdings = state.held
         self._check_declared(holdings, job, header)
         self._agreed = holdings, header.job
-        with self._core.gate.closed, self._core.changed:
+        with self._core.alone(), self._core.changed:
             if state.holdings is not holdings:  # another worker was told why
                 raise NotReadyError("the server could not keep the checkpoint that it was to begin with; see its log")
             if header.life and not caller.incarnation:
                 caller.incarnation = state.ledger.incarnation_of(caller.worker, header.life)
             if state.ledger.is_new(caller.worker, caller.incarnation):
-                self._core.record(Kind.DECLARE, [RecordPart(header.SerializeToString())])
-                state.absent_after_ms = header.absent_after_ms
-                state.greet(caller.worker, caller.incarnation, header.life)
+                self._core.change(Kind.DECLARE, [RecordPart(header.SerializeToString())], (header, None))
                 self._finished.clear()
                 self._core.tell(caller.worker)  # its former life may wait for a step
             steps, position = state.ledger.history(caller.worker)
@@ -113,9 +109,10 @@ class Declaring:
     def _begin(self, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
         """Make what the first worker declares."""
         if self._model_dir is not None:  # a snapshot has both what is declared and what is loaded, or nothing is there
-            self._core.load(lambda: self._make(job, header), self._unmake)
+            with self._core.undisturbed():
+                self._core.replace(lambda: self._make(job, header), self._unmake)
             return
-        with self._core.gate.closed:
+        with self._core.alone():
             self._make(job, header)
 
     def _unmake(self) -> None:
@@ -129,7 +126,7 @@ class Declaring:
         with self._core.changed:
             if self._core.state.holdings is not None:
                 return
-            holdings = make_holdings(job, header.server_index, self._device)
+            holdings = make_holdings(job, header.server_index, self._core.state.device)
             values = None if self._opening is None else self._opening(job, header.server_index)
             run = header.run or secrets.randbits(63) + 1
             if self._model_dir is not None:
@@ -138,8 +135,6 @@ class Declaring:
                 self._core.state.loaded(loaded.version)
                 return
             first = ps_pb2.DeclareRequest.Header(job=header.job, server_index=header.server_index, run=run)
-            self._core.record(Kind.DECLARE, [RecordPart(first.SerializeToString())])
-            self._core.state.begin(holdings, run)
+            self._core.change(Kind.DECLARE, [RecordPart(first.SerializeToString())], (first, holdings))
             if values is not None:
-                self._core.record(Kind.START, [RecordPart(b"", values)])
-                holdings.start(values)
+                self._core.change(Kind.START, [RecordPart(b"", values)], (values, ()))

@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleet.ps.held.applicable import NoRoomError
 from fleet.ps.held.requests import (
     PushedUpdate,
     PushOutcome,
@@ -21,7 +20,6 @@ from fleet.ps.held.requests import (
     update_of,
 )
 from fleet.ps.journal.records import Kind, RecordPart
-from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.clipping import norm_of_step
 from fleet.ps.wire import callers
@@ -154,95 +152,58 @@ class Pushes:
         )
 
     def apply_if_complete(self) -> int:
-        """Apply the present step if all of its pushes have come; how many rows and groups were skipped."""
+        """Apply the present step if all of its pushes have come; how many rows and groups were skipped.
+
+        What can be tried again leaves the pushes where they are. A step that can never be applied is dropped, and every
+        worker is told why.
+        """
         core, rounds = self._core, self._core.state.rounds
         with core.applying:
             with core.changed:
                 updates = rounds.complete()
             if updates is None or (squared_norm := norm_of_step(core, updates)) is None:
                 return 0
-            began = time.perf_counter()
+            began, waited_s = time.perf_counter(), time.perf_counter() - rounds.began
+            parts = with_norm([one.record for one in updates if one.record], squared_norm)
             try:
-                if trained := [update for update in updates if not update.is_pass]:
-                    core.state.held.check(trained)
-                core.record(Kind.STEP, with_norm([one.record for one in updates if one.record], squared_norm))
-                skipped = core.state.step(updates, squared_norm=squared_norm)
-                core.note(updates)
-            except (JournalWriteError, NoRoomError):  # nothing has happened
-                raise
+                skipped: int = core.change(Kind.STEP, parts, (updates, squared_norm))
             except Exception as error:
-                with core.changed:
-                    rounds.drop()
-                    core.failure = f"step {rounds.version} failed on this server: {error}; load a checkpoint"
+                if core.failure is None and not getattr(error, "retryable", False):
+                    with core.changed:
+                        rounds.drop()
+                        core.failure = f"step {rounds.version} failed on this server: {error}; load a checkpoint"
                 raise
+            core.note(updates)
             applied(core, updates, began)
-            # Pushes are counted with what they change, or a snapshot would have one without the other.
-            for update in updates:
-                core.state.stats.pushed(update, 0, skipped if update is updates[0] else 0)
-            core.state.stats.stepped(began - rounds.began, time.perf_counter() - began)
-            with core.changed:
-                rounds.advance()
-                core.tell()
+            core.state.stats.stepped(waited_s, time.perf_counter() - began)
+            core.tell()
             return skipped
 
     def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> PushOutcome | None:
         """Collect or apply a push, unless it was taken before, and count it; None if it must wait for a cut."""
-        core, claim = self._core, (header.caller.worker, header.caller.incarnation, header.sequence)
-        while True:
-            if core.door.is_shut:
-                if not core.door.wait(*claim):
-                    return None
-                core.known(header.caller)  # the server may be stopping
-            with core.gate.open():
-                is_shut = core.door.is_shut
-                if not is_shut or core.door.admits(*claim):
-                    with core.state.ledger.once(*claim) as is_new:
-                        taken = self._take_new(holdings, header, update) if is_new else PushOutcome(is_new=False)
-                    core.state.stats.count(repeated_pushes=not is_new)
-                    break
-        if is_shut:
-            core.door.entered()
-            core.door.entered_too()
-        return taken
-
-    def _take_new(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> PushOutcome:
-        """Collect or apply a push that has not been taken before."""
-        if holdings.job.mode == "sync":
-            return PushOutcome(is_new=True, skipped=self._collect(update, header.participants))
         core = self._core
-        core.refuse_failed()
-        skipped = self._apply(update)
-        staleness = self._advance(update, header.pulled_version)
-        core.state.stats.pushed(update, staleness, skipped)
-        return PushOutcome(is_new=True, staleness=staleness, skipped=skipped)
 
-    def _apply(self, update: PushedUpdate) -> int:
+        def take() -> PushOutcome:
+            if holdings.job.mode == "sync":
+                return PushOutcome(is_new=True, skipped=self._collect(update, header.participants))
+            return self._apply(update)
+
+        found = core.once(header.caller, header.sequence, take, core.gate.open)
+        if found is None:
+            return None
+        is_new, taken = found
+        core.state.stats.count(repeated_pushes=not is_new)
+        return taken or PushOutcome(is_new=False)
+
+    def _apply(self, update: PushedUpdate) -> PushOutcome:
         """Apply a push by itself."""
         core, began = self._core, time.perf_counter()
-        core.state.held.check([update])
-        if update.record is not None:
-            core.record(Kind.PUSH, [update.record])
-        try:
-            skipped = core.state.push(update)
-            core.note([update])
-            applied(core, [update], began)
-            core.state.stats.applied(time.perf_counter() - began)
-            return skipped
-        except Exception as error:
-            if update.record is not None:  # what the journal says has not happened here
-                core.failure = f"a push of worker {update.worker} failed on this server: {error}; start it again"
-            raise
-
-    def _advance(self, update: PushedUpdate, pulled_version: int) -> int:
-        """Count a push that was applied by itself; how many others came since its worker pulled."""
-        staleness = 0
-        core = self._core
-        with core.changed:
-            if update.has_gradients:
-                staleness = max(0, core.state.rounds.version - pulled_version)
-            core.state.rounds.version += 1
-            core.tell()
-        return staleness
+        outcome: PushOutcome = core.change(Kind.PUSH, [update.record] if update.record else (), update)
+        core.note([update])
+        applied(core, [update], began)
+        core.state.stats.applied(time.perf_counter() - began)
+        core.tell()
+        return outcome
 
     def _collect(self, update: PushedUpdate, participants: Sequence[int]) -> int:
         """Keep a push until its step is complete, and apply the step if this was the last."""
@@ -255,7 +216,7 @@ class Pushes:
             core.state.meetings.notice(update.worker)
         try:
             return self.apply_if_complete()
-        except (JournalWriteError, NoRoomError):  # nothing has happened: it will be sent again
+        except BaseException:  # it does not count as taken, and may be sent again
             with core.changed:
                 core.state.rounds.withdraw(update.worker)
             raise

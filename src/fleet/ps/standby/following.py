@@ -49,12 +49,11 @@ class Following:
         core: Core,
         durability: Durability,
         standing: Standing,
-        device: str,
         connect: Callable[[str], Transport],
     ) -> None:
         """`connect` makes what reaches a server, by its endpoint."""
         self._core, self._durability, self._standing = core, durability, standing
-        self._device, self._connect = device, connect
+        self._connect = connect
         self._name = secrets.randbits(63) + 1
         self._is_stopped = threading.Event()
         self._transport: Transport | None = None
@@ -63,7 +62,7 @@ class Following:
         self._segment, self._at = durability.journal.end
         self._rest = b""
         """The beginning of a record whose end has not come."""
-        self._replay = Replay(core.state, Positions([]), device)
+        self._replay = Replay(core.state, Positions([]))
         self._after = self.position = self._lsn
         """`position`: the last record whose change is made."""
         self._batches: queue.Queue[bytes | None] = queue.Queue(MOST_AHEAD)
@@ -180,8 +179,8 @@ class Following:
             path.with_name(path.name + UNFINISHED_SUFFIX).replace(path)
             sync_folder(folder)
             with core.gate.open():
-                after, positions = restore(core.state, path, self._device)
-        self._replay = Replay(core.state, positions, self._device)
+                after, positions = restore(core.state, path)
+        self._replay = Replay(core.state, positions)
         self._segment, self._at, self._rest = reply.segment, 0, b""
         self._after = self.position = self._lsn = after
         size = sum(one.size for one in reply.files)

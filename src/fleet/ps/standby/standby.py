@@ -35,9 +35,7 @@ _log = logging.getLogger(__name__)
 class Standby:
     """One process: a server with its copy, or a copy that may become a server."""
 
-    def __init__(
-        self, core: Core, durability: Durability, standing: Standing, device: str, promoted: Callable[[], None]
-    ) -> None:
+    def __init__(self, core: Core, durability: Durability, standing: Standing, promoted: Callable[[], None]) -> None:
         """`core.is_copy` says what it begins as. `promoted` is called when the copy has become the server."""
         self.standing = standing
         self.ended = threading.Event()
@@ -50,7 +48,7 @@ class Standby:
         self._following: Following | None = None
         core.admit, core.term = self._admit, standing.number
         if core.is_copy:
-            self._following = Following(core, durability, standing, device, _connect)
+            self._following = Following(core, durability, standing, _connect)
         else:
             self._begin_copies()
         self._thread = threading.Thread(target=self._watch, name="fleet-terms", daemon=True)

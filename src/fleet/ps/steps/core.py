@@ -8,13 +8,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from fleet.errors import CommunicationError, DeadlineError, MovedError, NotReadyError, UsageError
+from fleet.errors import (
+    CheckpointError,
+    CommunicationError,
+    DeadlineError,
+    MovedError,
+    NotReadyError,
+    UsageError,
+)
+from fleet.ps.held.holdings import none
 from fleet.ps.journal.records import Kind, RecordPart
+from fleet.ps.steps.changes import CHANGES
 from fleet.ps.steps.door import PushDoor
 from fleet.ps.steps.gate import StateGate
-from fleet.ps.steps.missing_workers import forsaken, too_late
+from fleet.ps.steps.missing_workers import forsaken, loaded_meanwhile, too_late
 from fleet.ps.steps.state import ServerState
 from fleet.ps.wire import callers
 
@@ -25,6 +35,8 @@ if TYPE_CHECKING:
     from fleet.ps.held.requests import PushedUpdate
     from fleet.ps.proto import ps_pb2
 
+T = TypeVar("T")
+
 EVERYBODY = -2
 """In place of a worker: all that wait."""
 
@@ -32,7 +44,7 @@ EVERYBODY = -2
 class Core:
     """The state of one server, and what guards it."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
         self.gate = StateGate()
         """Open around every change and its record; closed while nothing may change, or everything does."""
         self.door = PushDoor()
@@ -42,10 +54,12 @@ class Core:
         self._lock = threading.RLock()
         self.changed = threading.Condition(self._lock)
         """Guards the state but tables and dense parameters, which guard themselves; notified of each new version."""
-        self.state = ServerState(time.time_ns(), self._lock)
+        self.state = ServerState(time.time_ns(), self._lock, device)
         self.durability: Durability | None = None
         self.is_closed = False
         self._failure: str | None = None
+        self.is_torn = threading.Event()
+        """Set when a change that the journal has was not made here: the server ends, and replays its journal."""
         self.publish: Callable[[int | None], None] | None = None
         """Tells native code, where it answers for this server, what has changed: `fleet.ps.server.plane_server`."""
         self.data_port = 0
@@ -88,16 +102,77 @@ class Core:
         if self.durability is not None:
             self.durability.append(kind, parts)
 
-    def load(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
-        """Load a checkpoint while nothing else happens, and have it in the journal, if there is one.
+    def change(self, kind: Kind, parts: Sequence[RecordPart], asked: Any = None) -> Any:
+        """Make a change of the table of changes: check it, record it, apply it; what applying it returns.
 
-        If the journal cannot keep it, `undo` is called.
+        `asked`: what its parts ask for, if they have been read already. The caller is inside the gate.
         """
-        if self.durability is not None:
-            self.durability.load(load, undo)
-            return
-        with self.gate.closed:
-            load()
+        change = CHANGES[kind]
+        if asked is None:
+            asked = change.read(self.state, parts)
+        if change.needs_whole:
+            self.refuse_failed()
+        change.check(self.state, asked)
+        self.record(kind, parts)
+        try:
+            return change.apply(self.state, asked, none)
+        except Exception as error:
+            what = f"{kind.name.lower()} failed half-way on this server: {error}"
+            self.failure = f"{what}; it is started again, or load a checkpoint"
+            if self.durability is not None:
+                self.is_torn.set()
+            raise
+
+    def once(
+        self,
+        caller: ps_pb2.Caller,
+        sequence: int,
+        make: Callable[[], T],
+        enter: Callable[[], AbstractContextManager[None]],
+    ) -> tuple[bool, T | None] | None:
+        """Make a change that has a number inside the gate, unless it was made: whether it is new, and what came of it.
+
+        None if a cut keeps it waiting for long; then it may be sent again. `enter` leads into the gate.
+        """
+        claim = caller.worker, caller.incarnation, sequence
+        while True:
+            if self.door.is_shut:
+                if not self.door.wait(*claim):
+                    return None
+                self.known(caller)  # the server may be stopping
+            with enter():
+                is_shut = self.door.is_shut
+                if is_shut and not self.door.admits(*claim):  # a cut has begun since
+                    continue
+                with self.state.ledger.once(*claim) as is_new:
+                    made = make() if is_new else None
+                break
+        if is_shut:
+            self.door.entered()
+            self.door.entered_too()
+        return is_new, made
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Within this nothing else changes."""
+        return self.gate.closed
+
+    def undisturbed(self) -> AbstractContextManager[None]:
+        """Within this nothing else changes, and no snapshot is written: for `replace`."""
+        return self.gate.closed if self.durability is None else self.durability.undisturbed()
+
+    def replace(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
+        """Replace everything by what `load` brings, within `undisturbed`: what comes of it is kept as a snapshot.
+
+        If that cannot be kept, `undo` is called; without it nothing is taken until another checkpoint is loaded.
+        """
+        load()
+        if self.durability is not None and (why := self.durability.keep_whole()) is not None:
+            failure = f"a checkpoint was loaded, but could not be kept: {why}"
+            if undo is None:
+                self.failure = failure
+            else:
+                undo()
+            raise CheckpointError(f"{failure}; make room in {self.durability.folder}, and load it again")
 
     def note(self, updates: Sequence[PushedUpdate]) -> None:
         """Note the keys of pushes that were applied, if somebody wants to know."""
@@ -107,7 +182,7 @@ class Core:
     def begin_anew(self) -> None:
         """Forget everything: a copy is about to be filled. Under the closed gate."""
         native = self.state.stats.native
-        self.state = ServerState(time.time_ns(), self._lock)
+        self.state = ServerState(time.time_ns(), self._lock, self.state.device)
         self.state.stats.native = native
 
     def move(self) -> None:
@@ -180,12 +255,11 @@ class Core:
         self.refuse_failed()
         self.state.ledger.check(caller.worker, caller.incarnation)
         if num_dropped is not None and rounds.num_dropped > num_dropped:
-            raise CommunicationError(
-                f"a checkpoint was loaded while worker {caller.worker} waited for step {version - 1}, whose "
-                "gradients are not for it; every worker calls fleet.load_model(), at the same step"
-            )
+            raise loaded_meanwhile(caller.worker, version - 1)
         if (holdings.is_started or not wants_dense) and rounds.version >= version:
             return rounds.version
+        if num_dropped is not None and rounds.version < version and caller.worker not in rounds.pushed():
+            raise loaded_meanwhile(caller.worker, version - 1)  # it had been taken before
         if (why := forsaken(holdings, rounds)) is not None:
             raise CommunicationError(why)
         return None

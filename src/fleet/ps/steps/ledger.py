@@ -1,4 +1,4 @@
-"""Which pushes a server has taken, so that one that is sent again is not applied again."""
+"""Which pushes and other numbered changes a server has made, so that one that is sent again is not made again."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.errors import CommunicationError, NotReadyError
+from fleet.errors import NotReadyError, OutdatedError, UsageError
 from fleet.ps.wire.taken_pushes import TakenPushes
 
 # How many pushes of one worker may be taken ahead of one that is still missing.
 WINDOW = 1000
 # How many former lives of one worker are remembered, so that their calls are refused.
 NUM_FORMER = 64
+# How many answers of one worker are remembered: it makes one change after the other, but for pushes.
+NUM_ANSWERS = 8
 
 
 @dataclass
@@ -35,7 +37,13 @@ class _Worker:
     """Every sequence number up to this one was taken."""
     later: set[int] = field(default_factory=set)
     """Sequence numbers taken beyond it: a worker may have several pushes under way."""
+    answers: dict[int, bytes] = field(default_factory=dict)
+    """The answers to its last changes other than pushes, by their numbers."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def taken(self) -> TakenPushes:
+        return TakenPushes(self.incarnation, self.upto, frozenset(self.later))
 
 
 class Ledger:
@@ -49,13 +57,13 @@ class Ledger:
         return incarnation >= self._workers[worker].incarnation
 
     def check(self, worker: int, incarnation: int) -> None:
-        """CommunicationError unless this is the worker's present life."""
+        """OutdatedError unless this is the worker's present life."""
         self._refuse_others(worker, self._workers[worker], incarnation)
 
     def incarnation_of(self, worker: int, life: int) -> int:
         """The incarnation of a life: the present one, or, for a life that is new, the next.
 
-        CommunicationError if that life is over: its declaration came after its end.
+        OutdatedError if that life is over: its declaration came after its end.
         """
         entry = self._workers[worker]
         if life in entry.former:
@@ -63,7 +71,7 @@ class Ledger:
         return entry.incarnation if entry.life == life and entry.incarnation else entry.incarnation + 1
 
     def is_new(self, worker: int, incarnation: int) -> bool:
-        """Whether a worker begins a new life; CommunicationError if this life is over."""
+        """Whether a worker begins a new life; OutdatedError if this life is over."""
         entry = self._workers[worker]
         if incarnation < entry.incarnation:
             self._refuse_others(worker, entry, incarnation)
@@ -77,7 +85,7 @@ class Ledger:
                 return False
             if entry.life:
                 entry.former = [*entry.former, entry.life][-NUM_FORMER:]
-            entry.incarnation, entry.life, entry.upto, entry.later = incarnation, life, 0, set()
+            entry.incarnation, entry.life, entry.upto, entry.later, entry.answers = incarnation, life, 0, set(), {}
             return True
 
     def incarnation(self, worker: int) -> int:
@@ -88,7 +96,7 @@ class Ledger:
         """Which pushes of a worker's present life were taken."""
         entry = self._workers[worker]
         with entry.lock:
-            return TakenPushes(entry.incarnation, entry.upto, frozenset(entry.later))
+            return entry.taken
 
     def history(self, worker: int) -> tuple[int, bytes]:
         """How many steps of a worker were taken, and what came with the last."""
@@ -100,11 +108,17 @@ class Ledger:
         entry = self._workers[worker]
         entry.steps, entry.position = max(entry.steps, steps), position or entry.position
 
-    def take(self, worker: int, sequence: int) -> None:
-        """Note a push as taken: one that is read back from a journal, or under the worker's lock."""
+    def answer(self, worker: int, sequence: int) -> bytes:
+        """The answer to a change of the worker's present life; empty if it is not remembered."""
+        return self._workers[worker].answers.get(sequence, b"")
+
+    def take(self, worker: int, sequence: int, answer: bytes | None = None) -> None:
+        """Note a push as taken, or another change with its answer: read back from a journal, or within `once`."""
         entry = self._workers[worker]
-        if sequence <= entry.upto:
+        if sequence <= entry.upto or sequence in entry.later:
             return
+        if answer is not None:
+            entry.answers = {**dict(list(entry.answers.items())[1 - NUM_ANSWERS :]), sequence: answer}
         entry.later.add(sequence)
         if len(entry.later) > WINDOW:  # whatever is missing before them was refused and will not come any more
             entry.upto = min(entry.later) - 1
@@ -116,11 +130,7 @@ class Ledger:
         """For a snapshot; leaves out `pending`, the push of each worker that was taken but has changed nothing yet."""
         found = []
         for worker, entry in enumerate(self._workers):
-            left_out = pending.get(worker, 0)
-            taken = sorted(entry.later - {left_out})
-            upto = entry.upto
-            if 0 < left_out <= upto:
-                taken, upto = sorted({*taken, *range(left_out + 1, upto + 1)}), left_out - 1
+            taken = entry.taken.without(pending.get(worker, 0))
             found.append(
                 {
                     "incarnation": entry.incarnation,
@@ -128,8 +138,9 @@ class Ledger:
                     "former": entry.former,
                     "steps": entry.steps,
                     "position": base64.b64encode(entry.position).decode(),
-                    "upto": upto,
-                    "later": taken,
+                    "upto": taken.upto,
+                    "later": sorted(taken.later),
+                    "answers": {number: base64.b64encode(one).decode() for number, one in entry.answers.items()},
                 }
             )
         return found
@@ -141,26 +152,34 @@ class Ledger:
             entry.former = list(one["former"])
             entry.position = base64.b64decode(one["position"])
             entry.upto, entry.later = int(one["upto"]), set(one["later"])
+            entry.answers = {int(number): base64.b64decode(text) for number, text in one.get("answers", {}).items()}
 
     @contextmanager
     def once(self, worker: int, incarnation: int, sequence: int) -> Iterator[bool]:
-        """Whether this push is to be applied now; it counts as taken unless the block raises.
+        """Whether this push, or other change, is to be made now; it counts as taken unless the block raises.
 
-        Pushes of one worker run one after the other: while one is applied, its repetition waits here.
+        Those of one worker run one after the other: while one is made, its repetition waits here.
         """
         entry = self._workers[worker]
+        if sequence < 1:
+            raise UsageError(f"worker {worker}: pushes and other changes are numbered from 1 on (sequence), got 0")
         with entry.lock:
             self._refuse_others(worker, entry, incarnation)
             if sequence <= entry.upto or sequence in entry.later:
                 yield False
                 return
-            yield True
+            try:
+                yield True
+            except BaseException:
+                left = entry.taken.without(sequence)
+                entry.upto, entry.later = left.upto, set(left.later)
+                raise
             self.take(worker, sequence)
 
     @staticmethod
     def _refuse_others(worker: int, entry: _Worker, incarnation: int) -> None:
         if incarnation < entry.incarnation:
-            raise CommunicationError(
+            raise OutdatedError(
                 f"worker {worker} was started again; this process is its former life and must end. If it was not, two "
                 f"processes are worker {worker}: give each an index (trainer_id) of its own"
             )

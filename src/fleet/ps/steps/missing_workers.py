@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fleet.errors import OutdatedError
 from fleet.jobfiles.joining import unstopped_text
 from fleet.observe.waits.waiting import Awaited, workers_text
 from fleet.ps.job.patience import longest_wait_s
@@ -32,6 +33,14 @@ def too_late(holdings: Holdings, rounds: Rounds, timeout_ms: int) -> str:
     return (
         f"{waited} for step {rounds.version}: no gradients from worker {missing}. Is it slow or gone? "
         "FLEET_STEP_TIMEOUT_S sets how long to wait"
+    )
+
+
+def loaded_meanwhile(worker: int, step: int) -> OutdatedError:
+    """The error of a wait for a step whose pushes are gone."""
+    return OutdatedError(
+        f"a checkpoint was loaded while worker {worker} waited for step {step}, whose gradients are not for it; every "
+        "worker calls fleet.load_model(), at the same step"
     )
 
 

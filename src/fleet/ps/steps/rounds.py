@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Sequence, Set
 from typing import Any
 
-from fleet.errors import CommunicationError, UsageError
+from fleet.errors import CommunicationError, OutdatedError, UsageError
 from fleet.ps.held.requests import PushedUpdate
 
 
@@ -47,7 +47,7 @@ class Rounds:
     def add(self, update: PushedUpdate) -> None:
         """Take the gradients of a worker of the present step."""
         if update.step != self.version:
-            raise CommunicationError(
+            raise OutdatedError(
                 f"worker {update.worker} pushed step {update.step}, but the workers are at step {self.version}; "
                 "a worker that starts again must begin at the others' step"
             )

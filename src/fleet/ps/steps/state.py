@@ -1,6 +1,6 @@
 """What a server would lose if it died, and all that can happen to it: one method for each kind of change.
 
-A change comes from a request, or is read back from a journal; either way it is made here. The caller locks.
+A change comes from a request, or is read back from a journal; either way it is made here (`changes`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import NotReadyError
 from fleet.ps.held.holdings import Holdings, Skip, make_holdings, none
+from fleet.ps.held.requests import PushedUpdate, PushOutcome
 from fleet.ps.held.stats import Stats
 from fleet.ps.job.corrections import factor_of
 from fleet.ps.job.patience import is_durable
@@ -23,18 +24,18 @@ from fleet.ps.steps.ledger import Ledger
 from fleet.ps.steps.rounds import Rounds
 
 if TYPE_CHECKING:
-    from fleet.ps.held.changed_keys import DeletedKeyFiles
-    from fleet.ps.held.requests import AssignedRows, PushedUpdate
+    from fleet.ps.held.requests import AssignedRows
     from fleet.ps.proto import ps_pb2
-
-# How many loads are remembered.
-NUM_LOADS = 16
 
 
 class ServerState:
     """All that one server must not lose."""
 
-    def __init__(self, instance: int, lock: threading.RLock) -> None:
+    def __init__(self, instance: int, lock: threading.RLock, device: str = "cpu") -> None:
+        self.lock = lock
+        """Guards everything but tables, dense parameters and ledger, which guard themselves."""
+        self.device = device
+        """Where dense parameters live."""
         self.instance = instance
         """This server's name for itself, also after it was started again, if it has a journal."""
         self.run = 0
@@ -49,8 +50,6 @@ class ServerState:
         self.stats = Stats()
         self.absent_after_ms = 0
         """How long a step waits for a worker before it is done without it; 0: as long as calls wait."""
-        self.loads: dict[int, tuple[int, int]] = {}
-        """The last loads by their names, with rows and version: one that comes again must not undo what followed it."""
         self._time_lock = threading.Lock()
 
     @property
@@ -74,11 +73,17 @@ class ServerState:
             self.clock.begin(worker)
             self.meetings.forget(worker)
 
-    def push(self, update: PushedUpdate, skip: Skip = none) -> int:
-        """Apply a push by itself; how many rows and groups were skipped for a NaN or an Inf."""
+    def push(self, update: PushedUpdate, skip: Skip = none) -> PushOutcome:
+        """Apply a push by itself, and count it."""
         skipped = self.held.apply_mean([update], self._time_of(update), skip)
         self.ledger.note(update.worker, update.steps, update.position)
-        return skipped
+        staleness = 0
+        with self.lock:
+            if update.has_gradients:
+                staleness = max(0, self.rounds.version - update.pulled_version)
+            self.rounds.version += 1
+        self.stats.pushed(update, staleness, skipped)
+        return PushOutcome(is_new=True, staleness=staleness, skipped=skipped)
 
     def assign(self, rows: AssignedRows, skip: Skip = none) -> int:
         """Write rows by value, as old as the last push; how many others the table's ceiling deleted for them."""
@@ -86,25 +91,33 @@ class ServerState:
             now = self.clock.now
         return self.held.assign(rows, now, skip)
 
-    def step(self, updates: Sequence[PushedUpdate], skip: Skip = none, squared_norm: float = 0.0) -> int:
-        """Apply the pushes of a complete step, which come in the order of the workers; passes change nothing.
+    def step(self, updates: Sequence[PushedUpdate], squared_norm: float = 0.0, skip: Skip = none) -> int:
+        """Apply the pushes of a complete step, which come in the order of the workers, and begin the next one.
 
-        `squared_norm` is that of their mean on all servers, where the job limits it.
+        Passes change nothing. `squared_norm` is that of their mean on all servers, where the job limits it. Returns
+        how many rows and groups were skipped for a NaN or an Inf.
         """
         trained = [update for update in updates if not update.is_pass]
-        step, factor = self._time_of(updates[0]), factor_of(self.held.job.clip_norm, squared_norm)
-        skipped = self.held.apply_mean(trained, step, skip, factor) if trained else 0
+        time, factor = self._time_of(updates[0]), factor_of(self.held.job.clip_norm, squared_norm)
+        skipped = self.held.apply_mean(trained, time, skip, factor) if trained else 0
+        # Pushes are counted with what they change, or a snapshot would have one without the other.
         for update in updates:
             self.ledger.note(update.worker, update.steps, update.position)
-        self.rounds.note(updates)
+            self.stats.pushed(update, 0, skipped if update is updates[0] else 0)
+        with self.lock:
+            if squared_norm:
+                self.rounds.sum = self.rounds.version, squared_norm
+            self.rounds.note(updates)
+            self.rounds.advance()
         return skipped
 
     def leave(self, worker: int, *, is_unfinished: bool, is_absent: bool = False) -> None:
         """A worker has finished, or has ended otherwise, or is not waited for any more."""
-        if is_absent:
-            self.rounds.absent.add(worker)
-        else:
-            self.rounds.leave(worker, is_unfinished=is_unfinished)
+        with self.lock:
+            if is_absent:
+                self.rounds.absent.add(worker)
+            else:
+                self.rounds.leave(worker, is_unfinished=is_unfinished)
 
     def put_in_steps(self, asked: ps_pb2.ShrinkRequest.Header) -> None:
         """Turn the seconds of a request into steps: a journal may be read at another time."""
@@ -113,19 +126,11 @@ class ServerState:
                 asked.unseen_steps = self.ages.unseen_steps(asked.unseen_s, self.clock.now)
             asked.unseen_s = 0.0
 
-    def shrink(
-        self, asked: ps_pb2.ShrinkRequest.Header, skip: Skip = none, listing: DeletedKeyFiles | None = None
-    ) -> tuple[int, int]:
-        """Delete rows; how many, and how many stay. `listing`: where to write their keys."""
-        return self.held.shrink(asked, self.clock.now, skip, listing)
-
-    def loaded(self, version: int, name: int = 0, rows: int = 0) -> None:
+    def loaded(self, version: int) -> None:
         """A checkpoint has replaced what the server holds; what was collected of a step does not fit it."""
-        if name:
-            self.loads[name] = rows, version
-            self.loads = dict(list(self.loads.items())[-NUM_LOADS:])
-        self.rounds.drop()
-        self.rounds.version = version
+        with self.lock:
+            self.rounds.drop()
+            self.rounds.version = version
         newest = max((table.newest_step for table in self.held.tables), default=0)
         self.clock.set(max(version if self.held.job.mode == "sync" else 0, newest))
 
@@ -136,7 +141,6 @@ class ServerState:
             "instance": self.instance,
             "run": self.run,
             "absent_after_ms": self.absent_after_ms,
-            "loads": [(name, *loaded) for name, loaded in self.loads.items()],
             "server": holdings.server,
             "job": holdings.job.to_json(),
             "is_started": holdings.is_started,
@@ -150,28 +154,18 @@ class ServerState:
             "stats": self.stats.counts(),
         }
 
-    def restore(self, saved: dict[str, Any], device: str) -> Holdings:
+    def restore(self, saved: dict[str, Any]) -> Holdings:
         """Go on as a snapshot says; its tables and dense parameters are for the caller to fill."""
         self.instance = int(saved["instance"])
-        self.absent_after_ms = int(saved["absent_after_ms"])
-        self.loads = {int(name): (int(rows), int(version)) for name, rows, version in saved["loads"]}
-        holdings = make_holdings(JobSpec.from_json(saved["job"]), int(saved["server"]), device)
-        holdings.skipped = int(saved["skipped"])
+        holdings = make_holdings(JobSpec.from_json(saved["job"]), int(saved["server"]), self.device)
         self.begin(holdings, int(saved["run"]))
-        self.ledger.restore(saved["ledger"])
-        self.rounds.restore(saved["rounds"])
-        self.clock.restore(saved["clock"])
-        self.ages.restore(saved.get("ages", ()))
-        self.meetings.restore(saved["meetings"])
-        self.pieces.restore(saved["pieces"])
-        self.stats.restore(saved["stats"])
+        self.adopt(saved)
         return holdings
 
     def adopt(self, saved: dict[str, Any]) -> None:
         """Go on as other servers have left it; what this one holds stays, and so does its name for itself."""
         self.run, self.held.skipped = int(saved["run"]), int(saved["skipped"])
         self.absent_after_ms = int(saved["absent_after_ms"])
-        self.loads = {int(name): (int(rows), int(version)) for name, rows, version in saved["loads"]}
         self.ledger.restore(saved["ledger"])
         self.rounds.restore(saved["rounds"])
         self.clock.restore(saved["clock"])

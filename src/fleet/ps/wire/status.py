@@ -18,6 +18,7 @@ from fleet.errors import (
     MovedError,
     NotReadyError,
     NotSupportedError,
+    OutdatedError,
     UsageError,
     UsageTypeError,
 )
@@ -39,6 +40,7 @@ _CODES: tuple[tuple[type[FleetError], grpc.StatusCode], ...] = (
     (NotSupportedError, Code.UNIMPLEMENTED),
     (CheckpointError, Code.DATA_LOSS),
     (MovedError, Code.OUT_OF_RANGE),
+    (OutdatedError, Code.ALREADY_EXISTS),
     (CommunicationError, Code.ABORTED),
 )
 _CLASSES: dict[grpc.StatusCode, type[FleetError]] = {
@@ -48,6 +50,7 @@ _CLASSES: dict[grpc.StatusCode, type[FleetError]] = {
     Code.UNIMPLEMENTED: NotSupportedError,
     Code.DATA_LOSS: CheckpointError,
     Code.OUT_OF_RANGE: MovedError,
+    Code.ALREADY_EXISTS: OutdatedError,
 }
 # Errors that pass: the server starts, restarts or has too many calls.
 _PASSING = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)

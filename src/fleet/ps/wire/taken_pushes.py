@@ -29,3 +29,9 @@ class TakenPushes(NamedTuple):
             return max(self, other, key=lambda one: one.incarnation)
         upto = max(self.upto, other.upto)
         return TakenPushes(self.incarnation, upto, frozenset(one for one in self.later | other.later if one > upto))
+
+    def without(self, sequence: int) -> TakenPushes:
+        """All of these but one."""
+        upto = sequence - 1 if 0 < sequence <= self.upto else self.upto
+        later = {*self.later, *range(upto + 1, self.upto + 1)} - {sequence}
+        return TakenPushes(self.incarnation, upto, frozenset(later))

@@ -94,6 +94,7 @@ def start_worker(
         layout,
         elsewhere=elsewhere,
         absent_after_s=_absent_after_s(strategy, job, progress),
+        answers=None if progress is None else progress.answers,
     )
     configs, num_optimizers = strategy.a_sync_configs, len(optimizers)
     joined = join(client, take, device, configs, kept, progress, found.first_rows, begin_reshard, num_optimizers)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -93,21 +93,15 @@ def load(worker: Worker, folder: Folder) -> int:
     """
     path = checkpoint.find(folder)
     worker.policy.flush()
-    name = secrets.randbits(63) + 1
 
-    def ask(*, check_only: bool) -> list[tuple[Any, Any]]:
-        return worker.client.ask(
-            "Load",
-            lambda server: ps_pb2.LoadRequest.Header(
-                caller=worker.client.caller(server), folder=str(path.absolute()), check_only=check_only, load=name
-            ),
-            timeout_s=SAVE_TIMEOUT_S,
-        )
+    def header(server: int, *, check_only: bool = False) -> ps_pb2.LoadRequest.Header:
+        caller = worker.client.caller(server)
+        return ps_pb2.LoadRequest.Header(caller=caller, folder=str(path.absolute()), check_only=check_only)
 
-    ask(check_only=True)
-    replies = ask(check_only=False)
-    worker.restart_at(replies[0][0].version)
-    return sum(reply.rows for reply, _ in replies)
+    worker.client.ask("Load", partial(header, check_only=True), timeout_s=SAVE_TIMEOUT_S)
+    replies = worker.client.changes.make("Load", header, timeout_s=SAVE_TIMEOUT_S)
+    worker.restart_at(replies[0].version)
+    return sum(reply.rows for reply in replies)
 
 
 def load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> int:
@@ -142,7 +136,7 @@ def shrink(
     turn = 0 if progress is None else progress.turns.take("shrink")
     if progress is not None and (f"shrink/{turn}" in progress.answers or progress.is_past("shrink", turn)):
         return int(progress.answers.get(f"shrink/{turn}") or 0)
-    replies = worker.client.ask(
+    replies = worker.client.changes.make(
         "Shrink",
         lambda server: ps_pb2.ShrinkRequest.Header(
             caller=worker.client.caller(server),
@@ -154,13 +148,10 @@ def shrink(
             use_score=score_below is not None,
             decay=decay,
         ),
+        turn=f"shrink/{turn}" if turn else "",
         timeout_s=SAVE_TIMEOUT_S,
-        is_repeatable=decay == 0,
     )
-    deleted: int = sum(reply.deleted for reply, _ in replies)
-    if progress is not None:
-        progress.answers.put(f"shrink/{turn}", deleted)
-    return deleted
+    return sum(reply.deleted for reply in replies)
 
 
 def stats(worker: Worker) -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ def keys_of(service: Service) -> set[int]:
 
 
 def shrink(client: Client, unseen_steps: int) -> None:
-    client.ask(
+    client.changes.make(
         "Shrink", lambda server: ps_pb2.ShrinkRequest.Header(caller=client.caller(server), unseen_steps=unseen_steps)
     )
 
@@ -96,7 +96,7 @@ def test_after_a_load_fresh_rows_are_newer_than_those_that_were_loaded(mode: str
     limited = job(mode, max_bytes=200_000)
     service = Service()
     with client([service], limited) as one:
-        one.ask("Load", lambda server: ps_pb2.LoadRequest.Header(caller=one.caller(server), folder=str(saved)))
+        one.changes.make("Load", lambda server: ps_pb2.LoadRequest.Header(caller=one.caller(server), folder=str(saved)))
         first = service.state.rounds.version if mode == "sync" else 0
         for step in range(10):
             push(one, first + step, np.arange(10_000, 11_000))
@@ -161,7 +161,7 @@ def test_a_leave_that_waits_while_the_next_life_begins_is_not_for_it() -> None:
     service, spec = Service(), job()
     errors: list[Exception] = []
     with client([service], spec) as first:
-        header = ps_pb2.LeaveRequest.Header(caller=first.caller(0))
+        header = ps_pb2.LeaveRequest.Header(caller=first.caller(0), sequence=100)
 
         def leave() -> None:
             try:
@@ -182,7 +182,7 @@ def test_a_leave_that_waits_while_the_next_life_begins_is_not_for_it() -> None:
 
 def _is_at_the_gate(thread: threading.Thread) -> bool:
     frame = sys._current_frames().get(thread.ident or 0)
-    while frame is not None and frame.f_code is not StateGate.open.__wrapped__.__code__:  # type: ignore[attr-defined]
+    while frame is not None and frame.f_code is not StateGate._close.__code__:
         frame = frame.f_back
     return frame is not None
 
@@ -253,7 +253,7 @@ def test_what_was_collected_of_a_step_does_not_outlive_a_load(tmp_path: Path) ->
         waiting.start()
         while not service.state.rounds.pushed():
             time.sleep(0.001)
-        second.ask(
+        second.changes.make(
             "Load",
             lambda server: ps_pb2.LoadRequest.Header(caller=second.caller(server), folder=str(tmp_path / "saved")),
         )

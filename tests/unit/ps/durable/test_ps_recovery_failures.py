@@ -80,7 +80,7 @@ def test_a_load_that_comes_again_takes_nothing_back(tmp_path: Path) -> None:
         one.fleet.save_persistables(tmp_path / "saved")
         saved = checkpoint.find(tmp_path / "saved")
         caller = one.worker.client.caller(0)
-        header = ps_pb2.LoadRequest.Header(caller=caller, folder=str(saved), load=5)
+        header = ps_pb2.LoadRequest.Header(caller=caller, folder=str(saved), sequence=one.worker.client.next_number())
         first, _ = service.handle("Load", header, ())
         one.train(2, 8)
         assert service.handle("Load", header, ())[0] == first
@@ -88,7 +88,7 @@ def test_a_load_that_comes_again_takes_nothing_back(tmp_path: Path) -> None:
     service = Service(journal=(tmp_path / "server-0", "OS"))
     assert service.handle("Load", header, ())[0] == first
     assert service.state.rounds.version == 8
-    header.load = 6
+    header.sequence += 100
     service.handle("Load", header, ())
     assert service.state.rounds.version == 2
     service.close()

@@ -265,7 +265,7 @@ def test_rows_that_were_deleted_meanwhile_do_not_come_back(
     fill(new)
     old.state.clock.set(50)
     push(old, 2, [7])
-    old.handle("Shrink", ps_pb2.ShrinkRequest.Header(caller=caller(), unseen_steps=10), ())
+    old.handle("Shrink", ps_pb2.ShrinkRequest.Header(caller=caller(), unseen_steps=10, sequence=100), ())
     assert counts([old]) == {7: 2.0}
     frozen(old)
     for service in new:

@@ -90,7 +90,7 @@ def test_a_message_that_comes_again_writes_nothing(folder: Path) -> None:
     asked = ps_pb2.AssignRequest.Header(caller=client.caller(0), sequence=1, table=0)
     old, new = ([np.array([3]), np.full((1, 2), value, np.float32)] for value in (1, 2))
     service.handle("Assign", asked, old)
-    client._sequence = 1
+    client.next_number()
     assert client.assign(0, torch.tensor([3]), torch.full((1, 2), 2.0)) == 0
     service.handle("Assign", asked, old)
     assert np.array_equal(exported(service)["values"].view(np.float32).reshape(-1), new[1].reshape(-1))

@@ -84,7 +84,7 @@ def test_one_who_makes_a_step_instead_will_not_come(service: Service) -> None:
     assert list(waiting.result(20).elsewhere) == [1]
     assert not meet(service, 0, timeout_ms=1).elsewhere  # of a meeting in the background nothing follows from a step
     push(service, 0, 0)
-    service.handle("Leave", ps_pb2.LeaveRequest.Header(caller=caller(1)), ())
+    service.handle("Leave", ps_pb2.LeaveRequest.Header(caller=caller(1), sequence=100), ())
     assert list(meet(service, 0, name="n").elsewhere) == [1]
 
 

@@ -90,7 +90,7 @@ class Peer:
         return found
 
     def leave(self) -> None:
-        self.ask("Leave", ps_pb2.LeaveRequest.Header(caller=self.caller))
+        self.ask("Leave", ps_pb2.LeaveRequest.Header(caller=self.caller, sequence=100))
 
 
 def nan_at(row: int, column: int = 0) -> NDArray[np.float32]:
@@ -329,9 +329,9 @@ def test_folders_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=f"server 0 does not see the folder .{missing}"):
         one.ask("Save", ps_pb2.SaveRequest.Header(caller=one.caller, folder=missing))
     with pytest.raises(CheckpointError, match=missing):
-        one.ask("Load", ps_pb2.LoadRequest.Header(caller=one.caller, folder=missing))
+        one.ask("Load", ps_pb2.LoadRequest.Header(caller=one.caller, folder=missing, sequence=100))
     with pytest.raises(UsageError, match="there is no table 'nothing'; the job declared 'ads', 'users'"):
-        one.ask("Shrink", ps_pb2.ShrinkRequest.Header(caller=one.caller, table="nothing"))
+        one.ask("Shrink", ps_pb2.ShrinkRequest.Header(caller=one.caller, table="nothing", sequence=100))
     assert one.stats()["version"] == 0
 
 

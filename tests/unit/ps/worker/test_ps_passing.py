@@ -87,7 +87,7 @@ def test_a_worker_that_leaves_ends_the_epoch_of_one_that_passes() -> None:
     pair.push(0, None)
     assert pair.service.state.rounds.num_ended == 0
     caller = ps_pb2.Caller(worker=1, incarnation=1)
-    pair.service.handle("Leave", ps_pb2.LeaveRequest.Header(caller=caller), ())
+    pair.service.handle("Leave", ps_pb2.LeaveRequest.Header(caller=caller, sequence=100), ())
     assert pair.service.state.rounds.num_ended == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import secrets
 import threading
@@ -9,12 +10,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fleet import env
 from fleet.errors import CommunicationError, MovedError
 from fleet.observe.tracing.tracer import tracer
-from fleet.ps.job.patience import is_durable, rpc_timeout_s, start_timeout_s
+from fleet.observe.waits.waiting import Awaited, LongWait
+from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
+from fleet.ps.worker.calling.changes import WorkerChanges
 from fleet.ps.worker.calling.joining import Joining, RowLimits, apart
 from fleet.ps.worker.calling.outbox import own_outbox
 from fleet.ps.worker.calling.pending import Answers, Pending, PendingPull
@@ -32,10 +34,9 @@ if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor, Tensors
     from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.asking.lookup import Lookup
+    from fleet.ps.worker.life.answer_file import AnswerFile
 
 DECLARE_PAUSE_S = 0.1
-# How long a worker that has finished tries to say so; its gradients have all arrived.
-LEAVE_S = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -52,11 +53,13 @@ class Client:
         *,
         elsewhere: Elsewhere | None = None,
         absent_after_s: float = 0.0,
+        answers: AnswerFile | None = None,
     ) -> None:
         """`layout`: which layout of servers the transports reach.
 
         `elsewhere`: how to reach other servers; None if their number never changes. `absent_after_s`: how long a
         synchronous step waits for a worker before it is done without that one; 0: until the step times out.
+        `answers`: what the next life of a worker of a durable job is told of the changes that this one has made.
         """
         self.server_set = ServerSet(list(transports), job, job, layout, [0] * len(transports))
         """The servers of today; their number may change."""
@@ -71,6 +74,7 @@ class Client:
         self.worker = worker
         self._life = secrets.randbits(63) + 1
         self._incarnation = 0
+        self._numbers = itertools.count(1)
         self._sequence = 0
         self.model_dir = ""
         """The checkpoint that the servers began with; empty if they began anew."""
@@ -85,6 +89,8 @@ class Client:
         self.passed: tuple[int, ...] = ()
         """Which workers had no batch left in the last step."""
         self._outbox = own_outbox(worker)
+        self.changes = WorkerChanges(self, self._outbox, answers)
+        """Changes of the servers other than pushes."""
         self.encoder = Encoder(job, worker)
         self.row_limits = RowLimits(job)
 
@@ -98,6 +104,10 @@ class Client:
         """The number of the last push."""
         return self._sequence
 
+    def next_number(self) -> int:
+        """The number of the next push or other change; those of several threads differ."""
+        return next(self._numbers)
+
     @property
     def num_servers(self) -> int:
         """How many servers the job has."""
@@ -110,21 +120,23 @@ class Client:
 
     def declare(self) -> tuple[bool, int]:
         """Tell every server what is trained; returns whether dense parameters have values, and the version."""
-        self._outbox.send_again(self.transports, is_settled=self.job.clips_on_servers)
-        deadline = time.monotonic() + rpc_timeout_s()
-        while True:
-            server_set = self.server_set
-            try:
-                replies = self._declare_once()
-            except MovedError:
-                self.follow(server_set)
-                continue
-            if (why := apart(replies, self.server_set)) is None:
-                break
-            # Another worker may be loading a checkpoint into the servers right now, or one of its pushes is under way.
-            if time.monotonic() > deadline:
-                raise CommunicationError(why)
-            time.sleep(DECLARE_PAUSE_S)
+        self.changes.finish()
+        with LongWait(f"worker {self.worker}") as wait:
+            while True:
+                server_set = self.server_set
+                try:
+                    replies = self._declare_once()
+                except MovedError:
+                    self.follow(server_set)
+                    continue
+                if (why := apart(replies, self.server_set)) is None:
+                    break
+                # Another worker may be loading a checkpoint into them right now, or one of its pushes is under way.
+                if wait.waited_s > rpc_timeout_s():
+                    raise CommunicationError(why)
+                if wait.is_due:
+                    wait.tell(Awaited(f"another worker to finish what it has begun: {why}", is_limited=True))
+                time.sleep(DECLARE_PAUSE_S)
         self.model_dir = replies[0].model_dir
         self.resumed_updates, self.resumed_position = replies[0].steps, replies[0].position
         self.num_ended, self.passed = replies[0].num_ended, tuple(replies[0].passed)
@@ -176,7 +188,7 @@ class Client:
 
     def keep(self, values: Sequence[Tensors]) -> None:
         """Send what each server shall keep from now on."""
-        self.ask(
+        self.changes.make(
             "Keep",
             lambda server: ps_pb2.KeepRequest.Header(caller=self.caller(server)),
             lambda server: self.server_set.kept(values)[server],
@@ -213,7 +225,7 @@ class Client:
 
         `is_awaited`: servers answer when the step is complete, that is when every worker has pushed it.
         """
-        self._sequence += 1
+        self._sequence = self.next_number()
         push = OutgoingPush(
             self.caller_at,
             self.job,
@@ -244,46 +256,21 @@ class Client:
 
         No push may be under way.
         """
-        self._sequence += 1
-        sequence, rows = self._sequence, TablePush(table, 0.0, keys, values, [])
+        rows = TablePush(table, 0.0, keys, values, [])
         cut: dict[int, list[list[Tensor]]] = {}
 
         def tensors(server: int) -> Tensors:
             server_set = self.server_set
             return (cut.get(id(server_set)) or cut.setdefault(id(server_set), server_set.push(rows)[0]))[server]
 
-        replies = self.ask(
-            "Assign",
-            lambda server: ps_pb2.AssignRequest.Header(caller=self.caller(server), sequence=sequence, table=table),
-            tensors,
+        replies = self.changes.make(
+            "Assign", lambda server: ps_pb2.AssignRequest.Header(caller=self.caller(server), table=table), tensors
         )
-        return sum(reply.evicted for reply, _ in replies)
+        return sum(reply.evicted for reply in replies)
 
     def leave(self, *, is_unfinished: bool = False) -> None:
-        """Tell the servers that this worker has finished; one that is gone, because all workers have left, is skipped.
-
-        `is_unfinished`: the script ends without `fleet.stop_worker()`, and whoever counts on this worker is told.
-        """
-        # Servers that fleetrun looks after in a durable job come back, and stay until it ends them.
-        are_kept = is_durable() and env.FLEET_JOB_ID.text() is not None
-        patience_s = rpc_timeout_s() if are_kept else min(LEAVE_S, rpc_timeout_s())
-        server_set = self.server_set
-        for server, transport in enumerate(server_set.transports):
-            header = ps_pb2.LeaveRequest.Header(caller=self.caller_at(server_set, server), is_unfinished=is_unfinished)
-            try:
-                ServerCall(
-                    transport, "Leave", header, (), rpc_timeout_s(), patience_s, moved=server_set.moved(server)
-                ).result()
-            except MovedError:
-                self.follow(server_set)
-                self.leave(is_unfinished=is_unfinished)
-                return
-            except CommunicationError as error:
-                if not error.retryable:
-                    raise
-                _log.warning("worker %d could not take leave: %s", self.worker, error)
-        if not is_unfinished:
-            self._outbox.remove()
+        """Tell the servers that this worker has finished; `is_unfinished`: without `fleet.stop_worker()`."""
+        self.changes.leave(is_unfinished=is_unfinished)
 
     def ask(
         self,
@@ -291,19 +278,19 @@ class Client:
         header: Callable[[int], Message],
         tensors: Callable[[int], Tensors] = lambda _: (),
         timeout_s: float | None = None,
-        is_repeatable: bool = True,
         servers: Sequence[int] | None = None,
+        write_down: Callable[[Sequence[tuple[Any, Tensors]]], None] = lambda _: None,
     ) -> list[tuple[Any, Tensors]]:
-        """ServerCall every server and wait for all; a call that may not be repeated fails when its connection does."""
+        """Call every server and wait for all; `write_down` gets what is sent, one message for each, before it is."""
         limit_s = rpc_timeout_s() if timeout_s is None else timeout_s
-        patience_s = rpc_timeout_s() if is_repeatable else 0.0
         while True:
             with self._swapping:  # headers and tensors are made for one set of servers
                 server_set = self.server_set
                 chosen = range(len(server_set.transports)) if servers is None else servers
                 messages = {server: (header(server), tensors(server)) for server in chosen}
+                write_down(list(messages.values()))
                 is_norm = method == "Norm"
-                calls = calls_to(server_set, method, messages, limit_s, chosen, patience_s, waits_for_others=is_norm)
+                calls = calls_to(server_set, method, messages, limit_s, chosen, waits_for_others=is_norm)
             try:
                 return results(calls)
             except MovedError:
@@ -314,7 +301,7 @@ class Client:
     def ask_first(
         self, method: str, header: Callable[[], Message], timeout_s: float, patience_s: float
     ) -> tuple[Any, Tensors]:
-        """ServerCall server 0 alone, again where another has replaced it."""
+        """Call server 0 alone, again where another has replaced it."""
         while True:
             with self._swapping:
                 server_set = self.server_set

@@ -1,38 +1,53 @@
-"""A worker's outbox: the push that is under way, on the disk, so that all servers get it even if the worker dies.
+"""A worker's outbox: what is under way to servers, on the disk, so that all of them get it even if the worker dies.
 
-A push goes to several servers. A worker that dies between two of them would leave a step that some servers have and
-others do not. So the push is written down before the first server gets it; the worker's next life sends it again, in
-the name of the former, before it declares itself. A server that has it says so; one that has not takes it. Where
-journals are on the disk before a push is answered, so is this before it is sent.
+A push, or another change, goes to several servers. A worker that dies between two of them would leave servers that
+have it and others that do not. So it is written down before the first server gets it; the worker's next life sends it
+again, in the name of the former, before it declares itself. A server that has it says so; one that has not makes it.
+Where journals are on the disk before a push is answered, so is this before it is sent.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet import env
-from fleet.errors import CommunicationError, NotReadyError, UsageError
+from fleet.errors import CheckpointError, NotReadyError, OutdatedError, UsageError
 from fleet.jobfiles.kept import LEFT
 from fleet.ps.job.patience import rpc_timeout_s, step_timeout_s
 from fleet.ps.journal.files import sync_folder, write_all
-from fleet.ps.journal.records import JournalError, Kind, RecordPart, encode, read_one
+from fleet.ps.journal.records import JournalError, JournalRecord, Kind, RecordPart, encode, read_one
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
 from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.step_norm import settle_again
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message as ProtoMessage
+
     from fleet.ps.wire.messages import Tensors
     from fleet.ps.wire.transport import Transport
 
-Message = tuple[ps_pb2.PushRequest.Header, "Tensors"]
+Message = tuple[Any, "Tensors"]
+"""The header and the tensors of a request."""
+LONGEST_CHANGE_S = 3600.0
+"""How long a server may take for a change, which may be a load of all its rows."""
 
 _log = logging.getLogger(__name__)
+
+
+class Finished(NamedTuple):
+    """A change of a former life that all servers have made now, with what each has answered."""
+
+    turns: Sequence[str]
+    """The names by which the script's next life knows it."""
+    method: str
+    replies: Sequence[Any]
 
 
 def own_outbox(worker: int) -> NoOutbox:
@@ -40,7 +55,7 @@ def own_outbox(worker: int) -> NoOutbox:
     folder = env.FLEET_DURABLE.get()
     if folder is None:
         return NoOutbox()
-    return Outbox(Path(folder) / f"worker-{worker}" / "outbox", is_synced=env.FLEET_JOURNAL.get() == "ALWAYS")
+    return Outbox(Path(folder) / f"worker-{worker}" / "outbox", env.FLEET_JOURNAL.get() or "OS")
 
 
 class NoOutbox:
@@ -49,86 +64,90 @@ class NoOutbox:
     def put(self, messages: Sequence[Message]) -> None:
         """Write down a push, one message for each server, in the place of the one before, which has arrived."""
 
-    def send_again(self, transports: Sequence[Transport], *, is_settled: bool = False) -> None:
-        """Let every server have the push that a former life wrote down last; nothing happens if there is none.
+    def intend(self, method: str, messages: Sequence[Message], turns: Sequence[str] = ()) -> None:
+        """Write down another change, in the place of the one before, until it is `done`."""
+
+    def done(self) -> None:
+        """Forget the change that was written down: all servers have made it, or it was refused."""
+
+    def finish(self, transports: Sequence[Transport], *, is_settled: bool = False) -> Finished | None:  # noqa: ARG002
+        """Let every server have what a former life wrote down last: its push, and its other change, which is returned.
 
         `is_settled`: its step has a norm that workers add up (`fleet.ps.server.clipping`).
         """
+        return None
 
     def remove(self) -> None:
-        """Forget the last push, and let fleetrun know that this worker has left in order."""
+        """Forget everything, and let fleetrun know that this worker has left in order."""
 
 
 class Outbox(NoOutbox):
-    """One file with the last push of a worker. Used from one thread at a time."""
+    """A file with the last push of a worker, another with a change that is being made. One thread writes each."""
 
-    def __init__(self, path: Path, *, is_synced: bool) -> None:
-        self._path = path
-        self._is_synced = is_synced
-        self._file = -1
+    def __init__(self, path: Path, policy: str) -> None:
+        self._push = _File(path, is_synced=policy == "ALWAYS")
+        self._change = _File(path.with_name("change"), is_synced=policy != "OS")
+        self._left = path.with_name(LEFT)
 
     def put(self, messages: Sequence[Message]) -> None:
-        parts = [RecordPart(header.SerializeToString(), tensors) for header, tensors in messages]
+        self._push.write(Kind.PUSH, _parts(messages))
+
+    def intend(self, method: str, messages: Sequence[Message], turns: Sequence[str] = ()) -> None:
+        parts = [RecordPart(json.dumps(turns).encode()), *_parts(messages)]
+        self._change.write(Kind[method.upper()], parts)
+
+    def done(self) -> None:
+        self._change.remove()
+
+    def finish(self, transports: Sequence[Transport], *, is_settled: bool = False) -> Finished | None:
+        self._left.unlink(missing_ok=True)
         try:
-            if self._file < 0:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                if self._is_synced:
-                    sync_folder(self._path.parent)
-                    sync_folder(self._path.parent.parent)
-            os.lseek(self._file, 0, os.SEEK_SET)
-            write_all(self._file, encode(1, Kind.PUSH, parts))
-            if self._is_synced:
-                os.fdatasync(self._file)
-        except OSError as error:
-            raise UsageError(
-                f"a worker of a durable job writes down what it sends, and cannot in {self._path}: "
-                f"{error.strerror or error}; make room on that disk"
-            ) from None
+            self._finish_push(transports, is_settled)
+            return self._finish_change(transports)
+        except (NotReadyError, OutdatedError):  # servers of another run, or a later life has come and gone
+            return None
 
-    def send_again(self, transports: Sequence[Transport], *, is_settled: bool = False) -> None:
-        self._path.with_name(LEFT).unlink(missing_ok=True)
-        messages = self._read()
-        if len(messages) != len(transports):
+    def _finish_push(self, transports: Sequence[Transport], is_settled: bool) -> None:
+        messages = self._last_push()
+        if len(messages) != len(transports):  # what servers of another number had of it, these have
             return
-
-        def send() -> Sequence[tuple[Any, Any]]:
-            calls = []
-            for transport, (header, tensors) in zip(transports, messages, strict=True):
-                limit_s = header.timeout_ms / 1000 + rpc_timeout_s()
-                voice = voice_of(transport, header.caller, "Push", waits_for_others=True)
-                calls.append(ServerCall(transport, "Push", header, tensors, limit_s, rpc_timeout_s(), voice))
-            return results(calls)
-
-        try:
-            answers = send()
-            if is_settled and not messages[0][0].is_pass:
-                settle_again(transports, [header for header, _ in messages], send)
-        except NotReadyError:  # servers of another run, which know nothing of it
-            return
-        except CommunicationError as error:
-            if error.retryable:
-                raise
-            return  # a later life has come and gone
+        answers = _send(transports, "Push", messages)
+        if is_settled and not messages[0][0].is_pass:
+            settle_again(transports, [header for header, _ in messages], lambda: _send(transports, "Push", messages))
         if any(isinstance(reply, ps_pb2.PushReply.Header) and not reply.was_repeated for reply, _ in answers):
             _log.info("a push of this worker's former life had not reached all servers, and was sent again")
 
-    def remove(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-        self._path.unlink(missing_ok=True)
-        with suppress(OSError):  # the disk is full, or the folder gone
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.with_name(LEFT).touch()
-
-    def _read(self) -> list[Message]:
+    def _finish_change(self, transports: Sequence[Transport]) -> Finished | None:
+        if (record := self._change.read()) is None:
+            return None
+        method = record.kind.name.capitalize()
+        header = getattr(ps_pb2, f"{method}Request").Header
+        messages: list[Message] = [(header.FromString(part.header), part.tensors) for part in record.parts[1:]]
+        if len(messages) != len(transports):
+            if any(tensors for _, tensors in messages):  # cut for servers of another number, which have it if any had
+                return None
+            messages = [(header.FromString(record.parts[1].header), ()) for _ in transports]
+            for one, _ in messages:
+                one.caller.instance = 0
         try:
-            record = read_one(self._path, memoryview(self._path.read_bytes()), 0)
-        except (OSError, JournalError):  # none, or half a one: its worker died while it wrote, before it sent anything
-            return []
+            replies = [reply for reply, _ in _send(transports, method, messages)]
+        except (UsageError, CheckpointError) as error:  # refused, as it would have been in its own life
+            _log.warning("a %s of this worker's former life is given up: %s", method, error)
+            return None
+        _log.info("a %s of this worker's former life was brought to its end", method)
+        return Finished(json.loads(record.parts[0].header), method, replies)
+
+    def remove(self) -> None:
+        self._push.remove()
+        self._change.remove()
+        with suppress(OSError):  # the disk is full, or the folder gone
+            self._left.parent.mkdir(parents=True, exist_ok=True)
+            self._left.touch()
+
+    def _last_push(self) -> list[Message]:
         messages = []
-        for part in record.parts:
+        record = self._push.read()
+        for part in () if record is None else record.parts:
             header = ps_pb2.PushRequest.Header.FromString(part.header)
             if header.timeout_ms:
                 header.timeout_ms = int(step_timeout_s() * 1000)
@@ -137,3 +156,59 @@ class Outbox(NoOutbox):
                 header.ClearField(name)
             messages.append((header, tensors))
         return messages
+
+
+class _File:
+    """A file of one record, which each that is written takes the place of."""
+
+    def __init__(self, path: Path, *, is_synced: bool) -> None:
+        self._path = path
+        self._is_synced = is_synced
+        self._file = -1
+
+    def write(self, kind: Kind, parts: Sequence[RecordPart]) -> None:
+        try:
+            if self._file < 0:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                if self._is_synced:
+                    sync_folder(self._path.parent)
+                    sync_folder(self._path.parent.parent)
+            os.lseek(self._file, 0, os.SEEK_SET)
+            write_all(self._file, encode(1, kind, parts))
+            if self._is_synced:
+                os.fdatasync(self._file)
+        except OSError as error:
+            raise UsageError(
+                f"a worker of a durable job writes down what it sends, and cannot in {self._path}: "
+                f"{error.strerror or error}; make room on that disk"
+            ) from None
+
+    def read(self) -> JournalRecord | None:
+        """The record; None if there is none, or half a one: its worker died while it wrote, before it sent anything."""
+        try:
+            return read_one(self._path, memoryview(self._path.read_bytes()), 0)
+        except (OSError, JournalError):
+            return None
+
+    def remove(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        self._path.unlink(missing_ok=True)
+
+
+def _parts(messages: Sequence[Message]) -> list[RecordPart]:
+    return [RecordPart(header.SerializeToString(), tensors) for header, tensors in messages]
+
+
+def _send(
+    transports: Sequence[Transport], method: str, messages: Sequence[Message]
+) -> list[tuple[ProtoMessage, Tensors]]:
+    """Have every server make what is one message for each."""
+    calls = []
+    for transport, (header, tensors) in zip(transports, messages, strict=True):
+        limit_s = getattr(header, "timeout_ms", 0) / 1000 + max(LONGEST_CHANGE_S, rpc_timeout_s())
+        voice = voice_of(transport, header.caller, method, waits_for_others=True)
+        calls.append(ServerCall(transport, method, header, tensors, limit_s, rpc_timeout_s(), voice))
+    return results(calls)

@@ -1,0 +1,223 @@
+"""The table of changes: whatever a server may not lose changes by one of these, live and when a journal is replayed.
+
+A change has an id from its caller, by which one that comes again is known and not made again. It is made in three steps
+(`fleet.ps.steps.core.Core.change`):
+
+    check    may refuse, and has no effect: what it raises may be asked again
+    record   into the journal; where that fails nothing has happened either
+    apply    the same for a request and for a record that is read back. It must not fail: a server where it does has
+             a part of a change that its journal has whole, and takes nothing more until it has replayed that
+
+Ids are of three kinds. A *number* counts the pushes and other changes of one life of a worker, the same on all
+servers; the ledger has those that were made, with their answers. Where several servers make one change, the worker
+writes it down before the first of them gets it, and its next life finishes it (`fleet.ps.worker.calling.outbox`).
+What is asked again and again, such as a meeting, has a *name* that says whether it is new. A synchronous *step* is
+known by its number; each of its pushes has one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fleet.ps.held.applicable import check_room
+from fleet.ps.held.holdings import Holdings, Skip, make_holdings
+from fleet.ps.held.requests import PushedUpdate, read_assigned, read_dense, read_kept, read_push, update_of
+from fleet.ps.job.spec import JobSpec
+from fleet.ps.journal.records import Kind, RecordPart
+from fleet.ps.meetings.pieces import read_take
+from fleet.ps.proto import ps_pb2
+from fleet.ps.steps.parts import adopt
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from fleet.ps.steps.state import ServerState
+
+Parts = Sequence[RecordPart]
+
+
+class Change(NamedTuple):
+    """One kind of change."""
+
+    calls: tuple[str, ...]
+    """The calls of proto/ps.proto by which it comes."""
+    known_by: str
+    """What tells one that comes again."""
+    read: Callable[[ServerState, Parts], Any]
+    """What the parts of its record ask for; an error, and no effect, if they do not fit the job."""
+    apply: Callable[[ServerState, Any, Skip], Any]
+    """Makes it, but for the shards of tables that have it already."""
+    check: Callable[[ServerState, Any], None] = lambda _, __: None
+    """Raises if it cannot be made now; changes nothing."""
+    needs_whole: bool = False
+    """Whether a server where a change has failed refuses it."""
+
+
+def _declaration(state: ServerState, parts: Parts) -> tuple[ps_pb2.DeclareRequest.Header, Holdings | None]:
+    header = ps_pb2.DeclareRequest.Header.FromString(parts[0].header)
+    if state.holdings is not None:
+        return header, None
+    return header, make_holdings(JobSpec.from_json(header.job), header.server_index, state.device)
+
+
+def _declare(state: ServerState, asked: tuple[ps_pb2.DeclareRequest.Header, Holdings | None], _: Skip) -> None:
+    header, made = asked
+    if made is not None:
+        state.begin(made, header.run)
+    if header.caller.incarnation:
+        state.absent_after_ms = header.absent_after_ms
+        state.greet(header.caller.worker, header.caller.incarnation, header.life)
+
+
+def _first_values(state: ServerState, parts: Parts) -> tuple[Any, Any]:
+    holdings, tensors, who = state.held, parts[0].tensors, "first values"
+    num_groups = len(holdings.groups)
+    values = read_dense(tensors[:num_groups], holdings.job, holdings.server, who)
+    return values, read_kept(tensors[num_groups:], holdings.job, holdings.server, who)
+
+
+def _kept(state: ServerState, parts: Parts) -> tuple[ps_pb2.KeepRequest.Header, Any]:
+    header = ps_pb2.KeepRequest.Header.FromString(parts[0].header)
+    return header, read_kept(parts[0].tensors, state.held.job, state.held.server, f"worker {header.caller.worker}")
+
+
+def _keep(state: ServerState, kept: Any, _: Skip) -> Message:
+    state.held.keep(kept)
+    return ps_pb2.KeepReply.Header()
+
+
+def _update(state: ServerState, part: RecordPart) -> PushedUpdate:
+    header = ps_pb2.PushRequest.Header.FromString(part.header)
+    return update_of(header, read_push(state.held.reader, header, part.tensors, state.held.job))
+
+
+def _push(state: ServerState, update: PushedUpdate, skip: Skip) -> Any:
+    state.ledger.take(update.worker, update.sequence)
+    return state.push(update, skip)
+
+
+Step = tuple[Sequence[PushedUpdate], float]
+"""The pushes of a synchronous step, and the squared norm of their mean on all servers, where the job limits it."""
+
+
+def _pushes_of_step(state: ServerState, parts: Parts) -> Step:
+    squared_norm = ps_pb2.PushRequest.Header.FromString(parts[0].header).squared_norm
+    return [_update(state, part) for part in parts], squared_norm
+
+
+def _check_step(state: ServerState, asked: Step) -> None:
+    if trained := [update for update in asked[0] if not update.is_pass]:
+        state.held.check(trained)
+
+
+def _step(state: ServerState, asked: Step, skip: Skip) -> int:
+    for update in asked[0]:
+        state.ledger.take(update.worker, update.sequence)
+    return state.step(*asked, skip)
+
+
+def _rows(state: ServerState, parts: Parts) -> tuple[ps_pb2.AssignRequest.Header, Any]:
+    header = ps_pb2.AssignRequest.Header.FromString(parts[0].header)
+    return header, read_assigned(header, parts[0].tensors, state.held.job)
+
+
+def _assign(state: ServerState, rows: Any, skip: Skip) -> Message:
+    return ps_pb2.AssignReply.Header(evicted=state.assign(rows, skip))
+
+
+def _leaving(_: ServerState, parts: Parts) -> tuple[ps_pb2.LeaveRequest.Header, Any]:
+    header = ps_pb2.LeaveRequest.Header.FromString(parts[0].header)
+    return header, header
+
+
+def _leave(state: ServerState, header: ps_pb2.LeaveRequest.Header, _: Skip) -> Message:
+    state.leave(header.caller.worker, is_unfinished=header.is_unfinished, is_absent=header.is_absent)
+    return ps_pb2.LeaveReply.Header()
+
+
+def _shrinking(_: ServerState, parts: Parts) -> tuple[ps_pb2.ShrinkRequest.Header, Any]:
+    header = ps_pb2.ShrinkRequest.Header.FromString(parts[0].header)
+    return header, header
+
+
+def _shrink(state: ServerState, header: ps_pb2.ShrinkRequest.Header, skip: Skip) -> Message:
+    deleted, rows = state.held.shrink(header, state.clock.now, skip)
+    return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=rows)
+
+
+def _numbered(apply: Callable[[ServerState, Any, Skip], Message]) -> Callable[[ServerState, Any, Skip], Message]:
+    """Makes a change with a number: the ledger remembers it with its answer."""
+
+    def made(state: ServerState, asked: tuple[Any, Any], skip: Skip) -> Message:
+        header, what = asked
+        reply = apply(state, what, skip)
+        state.ledger.take(header.caller.worker, header.sequence, reply.SerializeToString())
+        return reply
+
+    return made
+
+
+def _met(_: ServerState, parts: Parts) -> ps_pb2.MeetRequest.Header:
+    return ps_pb2.MeetRequest.Header.FromString(parts[0].header)
+
+
+def _taken(_: ServerState, parts: Parts) -> Any:
+    return read_take(ps_pb2.TakeRequest.Header.FromString(parts[0].header))
+
+
+CHANGES: Mapping[Kind, Change] = {
+    Kind.DECLARE: Change(("Declare",), "the life that the worker has drawn", _declaration, _declare),
+    Kind.START: Change(
+        ("Start", "Declare"),
+        "whether there are first values",
+        _first_values,
+        lambda state, asked, _: state.held.start(*asked),
+    ),
+    Kind.KEEP: Change(("Keep",), "a number", _kept, _numbered(_keep)),
+    Kind.PUSH: Change(
+        ("Push",),
+        "a number",
+        lambda state, parts: _update(state, parts[0]),
+        _push,
+        lambda state, update: state.held.check([update]),
+        needs_whole=True,
+    ),
+    # Comes complete by the last of its pushes, by the word about its norm, or since nobody waits for a worker any more.
+    Kind.STEP: Change(
+        ("Push", "Norm", "Leave"), "the number of the step", _pushes_of_step, _step, _check_step, needs_whole=True
+    ),
+    Kind.ASSIGN: Change(
+        ("Assign",),
+        "a number",
+        _rows,
+        _numbered(_assign),
+        lambda state, asked: check_room(state.held.tables[asked[0].table]),
+        needs_whole=True,
+    ),
+    # Server 0 itself goes on without a worker; what that concerns is known by the step.
+    Kind.LEAVE: Change(("Leave",), "a number", _leaving, _numbered(_leave)),
+    Kind.SHRINK: Change(
+        ("Shrink",),
+        "a number",
+        _shrinking,
+        _numbered(_shrink),
+        lambda state, asked: state.held.check_shrink(asked[0], state.clock.now),
+        needs_whole=True,
+    ),
+    # What a load makes is a snapshot, which is its record (`Core.replace`): behind this mark there is nothing to make.
+    Kind.LOAD: Change(("Load", "Declare", "Reshard"), "a number", lambda _, parts: parts, lambda _, __, ___: None),
+    Kind.MEET: Change(
+        ("Meet",),
+        "the name of the meeting, and the worker",
+        _met,
+        lambda state, header, _: state.meetings.come(header.name, header.caller.worker, header.text),
+    ),
+    Kind.TAKE: Change(
+        ("Take",),
+        "the queue, and how often the worker has taken",
+        _taken,
+        lambda state, asked, _: state.pieces.change(*asked),
+    ),
+    Kind.ADOPT: Change(("Reshard",), "the layout", lambda _, parts: parts, lambda state, parts, _: adopt(state, parts)),
+}

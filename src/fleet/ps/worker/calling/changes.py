@@ -1,0 +1,164 @@
+"""Changes that a worker has all servers make, other than pushes: each once, whoever dies in between."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fleet import env
+from fleet.errors import CheckpointError, CommunicationError, MovedError, UsageError
+from fleet.ps.job.patience import is_durable, rpc_timeout_s
+from fleet.ps.proto import ps_pb2
+from fleet.ps.wire.calls import ServerCall
+from fleet.ps.worker.calling.outbox import Finished, NoOutbox
+
+if TYPE_CHECKING:
+    from fleet.ps.wire.messages import Tensors
+    from fleet.ps.worker.calling.client import Client
+    from fleet.ps.worker.life.answer_file import AnswerFile
+
+# How long a worker that has finished tries to say so; its gradients have all arrived.
+LEAVE_S = 5.0
+_COUNTED = {"Shrink": "deleted", "Assign": "evicted", "Load": "rows"}
+"""What the script's next life is told of a change that was made: the sum of this, over all servers."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _HalfMade:
+    """A change that is being made, or that some servers have made and others have not."""
+
+    method: str
+    header: Callable[[int], Any]
+    tensors: Callable[[int], Tensors] | None
+    number: int
+    wanted: bytes
+    turns: list[str] = field(default_factory=list)
+
+    def numbered(self, server: int) -> Any:
+        """The header for one server."""
+        made = self.header(server)
+        made.sequence = self.number
+        return made
+
+    def is_like(self, other: _HalfMade) -> bool:
+        """Whether both want the same; those with tensors are compared with none."""
+        return self.tensors is None and other.tensors is None and self.wanted == other.wanted
+
+
+class WorkerChanges:
+    """Makes them one after the other.
+
+    A worker of a durable job writes each down first, and its next life finishes it before it declares itself. In this
+    life one that failed when some servers had made it goes on where the same one is asked for again, and is brought to
+    its end before any other is made.
+    """
+
+    def __init__(self, client: Client, outbox: NoOutbox, answers: AnswerFile | None) -> None:
+        """`answers`: what the script's next life is told of the changes that this one has made."""
+        self._client = client
+        self._outbox = outbox
+        self._answers = answers
+        self._lock = threading.Lock()
+        self._half_made: _HalfMade | None = None
+
+    def finish(self) -> None:
+        """Finish what a former life of this worker has begun."""
+        client = self._client
+        finished = self._outbox.finish(client.transports, is_settled=client.job.clips_on_servers)
+        if finished is not None:
+            self._note(finished)
+        self._outbox.done()
+
+    def make(
+        self,
+        method: str,
+        header: Callable[[int], Any],
+        tensors: Callable[[int], Tensors] | None = None,
+        *,
+        turn: str = "",
+        timeout_s: float | None = None,
+    ) -> list[Any]:
+        """Have every server make a change; the answer of each. `turn`: the name by which the next life asks for it."""
+        with self._lock:
+            whole = header(0)
+            whole.ClearField("caller")
+            change = _HalfMade(method, header, tensors, 0, method.encode() + whole.SerializeToString())
+            if self._half_made is not None and self._half_made.is_like(change):
+                change = self._half_made
+            elif self._half_made is not None:
+                self._make(self._half_made, timeout_s)
+            change.number = change.number or self._client.next_number()
+            change.turns += [turn] if turn else []
+            return self._make(change, timeout_s)
+
+    def _make(self, change: _HalfMade, timeout_s: float | None) -> list[Any]:
+        self._half_made = change
+
+        def write_down(messages: Sequence[tuple[Any, Tensors]]) -> None:
+            self._outbox.intend(change.method, messages, change.turns)
+
+        tensors = change.tensors or (lambda _: ())
+        try:
+            answers = self._client.ask(change.method, change.numbered, tensors, timeout_s, write_down=write_down)
+        except (UsageError, CheckpointError):  # refused: there is nothing to finish
+            self._half_made = None
+            self._outbox.done()
+            raise
+        replies = [reply for reply, _ in answers]
+        self._note(Finished(change.turns, change.method, replies))
+        self._half_made = None
+        self._outbox.done()
+        return replies
+
+    def leave(self, *, is_unfinished: bool = False) -> None:
+        """Tell the servers that this worker has finished; one that is gone, because all workers have left, is skipped.
+
+        `is_unfinished`: the script ends without `fleet.stop_worker()`, and whoever counts on this worker is told.
+        """
+        number = self._client.next_number()
+        while not self._has_left(number, is_unfinished=is_unfinished):
+            pass
+        if not is_unfinished:
+            self._outbox.remove()
+
+    def _has_left(self, number: int, *, is_unfinished: bool) -> bool:
+        """Tell each of the present servers; False where others have taken their place."""
+        client = self._client
+        # Servers that fleetrun looks after in a durable job come back, and stay until it ends them.
+        are_kept = is_durable() and env.FLEET_JOB_ID.text() is not None
+        patience_s = rpc_timeout_s() if are_kept else min(LEAVE_S, rpc_timeout_s())
+        server_set = client.server_set
+        headers = [
+            ps_pb2.LeaveRequest.Header(
+                caller=client.caller_at(server_set, server), is_unfinished=is_unfinished, sequence=number
+            )
+            for server in range(len(server_set.transports))
+        ]
+        if not is_unfinished:
+            self._outbox.intend("Leave", [(header, ()) for header in headers])
+        for server, (transport, header) in enumerate(zip(server_set.transports, headers, strict=True)):
+            try:
+                ServerCall(
+                    transport, "Leave", header, (), rpc_timeout_s(), patience_s, moved=server_set.moved(server)
+                ).result()
+            except MovedError:
+                client.follow(server_set)
+                return False
+            except CommunicationError as error:
+                if not error.retryable:
+                    raise
+                _log.warning("worker %d could not take leave: %s", client.worker, error)
+        return True
+
+    def _note(self, finished: Finished) -> None:
+        """Have the script's next life know that a change was made."""
+        count = _COUNTED.get(finished.method)
+        number = sum(getattr(reply, count) for reply in finished.replies) if count else 0
+        for turn in finished.turns:
+            if self._answers is not None:
+                self._answers.put(turn, number)

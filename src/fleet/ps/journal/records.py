@@ -167,10 +167,10 @@ def read_one(path: Path, data: memoryview, begin: int) -> JournalRecord:
     return JournalRecord(lsn, kind, parts, begin, begin + size)
 
 
-def whole_records(data: memoryview) -> tuple[int, int, bool]:
-    """How many bytes the whole records have with which some bytes begin, the number of the last, and what follows.
+def whole_records(data: memoryview, after: int) -> tuple[int, int, bool]:
+    """How many bytes the whole records have with which some bytes begin, and the number of the last.
 
-    They end before a record that says that everything was replaced; whether there is one is the third.
+    They end before a record behind `after` that says that everything was replaced; whether there is one is the third.
     """
     end, last = 0, 0
     while len(data) - end >= _HEAD.size:
@@ -180,7 +180,7 @@ def whole_records(data: memoryview) -> tuple[int, int, bool]:
                 f"there is no record at byte {end} of what a server has sent of its journal; start both with the same "
                 "version of Fleet"
             )
-        if kind == Kind.LOAD:
+        if kind == Kind.LOAD and lsn > after:
             return end, last, True
         if size > len(data) - end:
             break

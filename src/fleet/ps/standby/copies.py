@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, UsageError
 from fleet.jobfiles.copy_notes import note_copyless
+from fleet.jobfiles.terms import Term
 from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.durable.durability import Copied, Durability
 from fleet.ps.job.patience import longest_wait_s
@@ -56,9 +57,13 @@ class Copies(Copied):
         """Whether a copy is, or may be by now, listed in a term."""
         self._confirmed = standing.number if standing.has_copy else 0
         """The last term in which a copy was told that it is whole."""
+        self._num_freed = 0
+        """How often it was bound and is so no longer."""
         self._copy = 0
         self._has = 0
         """The last record that the copy has."""
+        self._told = (0, 0)
+        """The copy that was told last that it is whole, and the term."""
         self._whole_at = 0
         """The record with which it is whole; before that nobody has waited for it."""
         self._replaced_at = 0
@@ -111,9 +116,16 @@ class Copies(Copied):
     def look(self) -> None:
         """There is a new term."""
         with self._changed:
-            if self._standing.number > self._confirmed and not self._standing.has_copy:
-                self._is_bound = False
+            self._look()
             self._changed.notify_all()
+
+    def _look(self) -> Term:
+        """Be free of a copy that the present term does not list, unless it has been told in it that it is whole."""
+        term = self._standing.term
+        if self._is_bound and term.number > self._confirmed and not term.copies[self._standing.server]:
+            self._is_bound = False
+            self._num_freed += 1
+        return term
 
     def close(self) -> None:
         """Let those who wait look again: the server stops."""
@@ -127,12 +139,13 @@ class Copies(Copied):
         if header.server != self._standing.server:
             raise UsageError(f"this is server {self._standing.server}, and the copy is one of server {header.server}")
         with self._changed:
+            self._look()
             self._asked_at = time.monotonic()
             if header.is_empty:
-                self._copy, self._has, self._fills = header.copy, 0, True
+                self._copy, self._has, self._whole_at, self._fills = header.copy, 0, self._journal.lsn, True
                 return self._files(), ()
         if header.file:
-            return self._read(self._path_of(header.file), header.at, MOST_BYTES, Reply())
+            return self._read(self._path_of(header.file), header.at, MOST_BYTES, self._said(Reply()))
         return self._records(header)
 
     def _files(self) -> Reply:
@@ -164,7 +177,7 @@ class Copies(Copied):
         except FileNotFoundError:
             return self._said(Reply(lost=f"{path.name} is not there any more")), ()
         try:
-            return self._said(reply), [os.pread(file, most, at)]
+            return reply, [os.pread(file, most, at)]
         finally:
             os.close(file)
 
@@ -180,9 +193,9 @@ class Copies(Copied):
             self._changed.notify_all()
             if header.lsn < self._replaced_at:
                 return self._said(Reply(lost="a checkpoint was loaded")), ()
-            was_whole = self._is_whole(header)
             size, following = self._readable(header)
-            if size == header.at and not following and was_whole == self._is_whole(header):
+            is_news = self._is_whole(header) and self._told != (header.copy, self._standing.number)
+            if size == header.at and not following and not is_news:
                 callers.wait_for(
                     self._changed,
                     lambda: journal.lsn > header.lsn or self._core.is_closed or self._core.is_moved,
@@ -192,14 +205,15 @@ class Copies(Copied):
                 size, following = self._readable(header)
             if size < header.at:
                 return self._said(Reply(lost=self._ahead(header))), ()
-            reply = Reply(segment=following if size == header.at else 0, is_whole=self._is_whole(header))
+            term = self._look()
+            reply = Reply(term=term.number, lsn=journal.lsn, is_whole=self._is_whole(header))
             if reply.is_whole:
-                self._confirmed = self._standing.number
+                self._confirmed, self._told = term.number, (header.copy, term.number)
         if size == header.at:
-            return self._said(reply), ()
-        return self._read(
-            segment_path(self._folder, header.segment), header.at, min(MOST_BYTES, size - header.at), reply
-        )
+            reply.segment = following
+            return reply, ()
+        path = segment_path(self._folder, header.segment)
+        return self._read(path, header.at, min(MOST_BYTES, size - header.at), reply)
 
     def _readable(self, header: ps_pb2.FollowRequest.Header) -> tuple[int, int]:
         """How much of the segment there is, and what follows it; -1, 0 where it has been removed, or never was."""
@@ -234,9 +248,9 @@ class Copies(Copied):
         """Wait for the copy, or for a term without it; under `changed`."""
         if is_over():
             return
-        began, core = time.monotonic(), self._core
+        began, core, num_freed = time.monotonic(), self._core, self._num_freed
         with LongWait(f"server {self._standing.server}") as wait:
-            while not is_over() and self._is_bound:
+            while not is_over() and self._num_freed == num_freed:
                 core.refuse_moved()
                 if core.is_closed or self.lost:
                     raise CommunicationError(self.lost or "the server is stopping")

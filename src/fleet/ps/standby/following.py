@@ -68,6 +68,8 @@ class Following:
         self._batches: queue.Queue[bytes | None] = queue.Queue(MOST_AHEAD)
         self._failure = "" if self._segment or not self._lsn else "it was ended while it was filled"
         """Why the changes cannot be made here; the copy then begins anew."""
+        self._was_whole = bool(self._segment)
+        """Whether the server has said so since this copy was filled; one that comes back goes by its disk."""
         self._said = (0, False, 0.0)
         self._asking = threading.Thread(target=self._ask, name="fleet-follow", daemon=True)
         self._making = threading.Thread(target=self._make, name="fleet-replay", daemon=True)
@@ -83,13 +85,11 @@ class Following:
         self._asking.join()
         self._batches.put(None)
         self._making.join()
-        if self._failure:
-            _log.error("the copy of server %d cannot be gone on from: %s", self._standing.server, self._failure)
 
     @property
     def failure(self) -> str:
-        """Why the state here is not what is written down; empty: it is."""
-        return self._failure
+        """Why this copy cannot take its server's place; empty: it can."""
+        return self._failure or ("" if self._was_whole else "it was being filled")
 
     # Asking.
 
@@ -119,8 +119,9 @@ class Following:
                 if reply.lost:
                     self._begin_anew(reply.lost)
                     continue
-                if tensors:
-                    self._take(bytes(tensors[0]))
+                if tensors and not self._take(bytes(tensors[0])):
+                    self._begin_anew("a checkpoint was loaded")
+                    continue
                 if reply.segment:
                     self._segment, self._at, self._rest = reply.segment, 0, b""
                 self._tell(reply)
@@ -133,19 +134,19 @@ class Following:
         header = ps_pb2.FollowRequest.Header(caller=caller, server=self._standing.server, copy=self._name, **fields)
         return self._transport.call("Follow", header, (), LIMIT_S).result(LIMIT_S + 1.0)
 
-    def _take(self, data: bytes) -> None:
-        """Write down the whole records of what has come."""
+    def _take(self, data: bytes) -> bool:
+        """Write down the whole records of what has come; False before one from which on the next snapshot is needed."""
         data = self._rest + data if self._rest else data
-        end, last, is_replaced = whole_records(memoryview(data))
+        end, last, is_replaced = whole_records(memoryview(data), self._after)
         if end:
             self._durability.receive(self._segment, memoryview(data)[:end], last)
             self._at, self._lsn = self._at + end, max(self._lsn, last)
             self._batches.put(data[:end] if end < len(data) else data)
         self._rest = data[end:]
-        if is_replaced:  # by what the next snapshot has; until then the copy is one of what was there before
-            self._begin_anew("a checkpoint was loaded")
+        return not is_replaced
 
     def _tell(self, reply: Any) -> None:
+        self._was_whole = self._was_whole or reply.is_whole
         term, is_whole, at = self._said
         now = time.monotonic()
         if (term, is_whole) != (reply.term, reply.is_whole) or now - at >= NOTE_S:
@@ -164,7 +165,7 @@ class Following:
             self._durability.begin_anew()
             self._core.begin_anew()
         self._segment, self._at, self._lsn, self._rest, self._failure = 0, 0, 0, b"", ""
-        self._said = (0, False, 0.0)
+        self._was_whole, self._said = False, (0, False, 0.0)
 
     def _fill(self) -> None:
         """Take the server's newest snapshot, if it has one, and begin with the segment behind it."""

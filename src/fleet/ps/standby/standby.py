@@ -109,7 +109,8 @@ class Standby:
         began_at = time.monotonic()
         self._following.stop()
         if self._following.failure:
-            self._give_up(f"the copy of server {self.standing.server} is to take its place, and has not all it had")
+            why = self._following.failure
+            self._give_up(f"the copy of server {self.standing.server} cannot take its place: {why}; load a checkpoint")
             return
         self._durability.lead()
         self._following = None

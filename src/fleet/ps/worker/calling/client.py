@@ -110,6 +110,11 @@ class Client:
         return next(self._numbers)
 
     @property
+    def first_decides(self) -> bool:
+        """Whether server 0 says with whose pushes a synchronous step is done, before the others get theirs."""
+        return self._absent_after_s > 0
+
+    @property
     def num_servers(self) -> int:
         """How many servers the job has."""
         return len(self.transports)
@@ -236,7 +241,7 @@ class Client:
             want_rows=want_rows,
             is_delta=is_delta,
             is_awaited=is_awaited,
-            first_decides=self._absent_after_s > 0,
+            first_decides=self.first_decides,
         )
         with measured("push"):
             return Pending(self, push.send, self.note if self.row_limits or is_awaited else None, dense=want_dense)

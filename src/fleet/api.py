@@ -129,7 +129,7 @@ class Fleet(TrainingCalls):
         if self._pairs is not None:
             self._pairs.strategy.close("")
         if self._is_collective:
-            from fleet.collective.world.gloo_threads import let_gloo_rest
+            from fleet.collective.world.group import let_gloo_rest
 
             let_gloo_rest()
         if self._group is not None:

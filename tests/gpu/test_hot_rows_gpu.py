@@ -10,8 +10,7 @@ from torch import nn
 
 import fleet
 from fleet.api import Fleet
-from fleet.ps.worker.asking.keys import route
-from fleet.ps.worker.asking.keys_cuda import route_there
+from fleet.ps.worker.asking.keys import route, route_there
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
 

@@ -150,7 +150,7 @@ def _sharding(
     names = ("replicate", "shard")[-len(shape) :]
     mesh = init_device_mesh(device.type, shape, mesh_dim_names=names)
     if configs.stage == 1:
-        from fleet.collective.modes.sharded_state import ShardedState
+        from fleet.collective.modes.sharded import ShardedState
 
         return ShardedState(module, num_workers, buckets, mesh.get_group("shard"))
     from fleet.collective.modes.sharded import Division, Sharded

@@ -16,8 +16,8 @@ from fleet.collective.agree import check_same_model, check_same_values, refuse_l
 from fleet.collective.compose import make_merge, make_sync_policy, needs_optimizer
 from fleet.collective.nonfinite import GradientCheck
 from fleet.collective.parts import precision
-from fleet.collective.parts.amp import LossScale, ScaleRule
 from fleet.collective.parts.compiling import CompileProgress, compiled
+from fleet.collective.parts.precision import LossScale, ScaleRule
 from fleet.collective.parts.recompute import recompute
 from fleet.collective.parts.sync_batch_norm import synchronise
 from fleet.collective.stall.watch import StallWatch

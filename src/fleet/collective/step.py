@@ -12,8 +12,8 @@ import torch.distributed as dist
 from fleet.collective.agree import world
 from fleet.collective.modes.base import SyncPolicy
 from fleet.collective.nonfinite import GradientCheck
-from fleet.collective.parts.amp import LossScale
 from fleet.collective.parts.merge import Merge
+from fleet.collective.parts.precision import LossScale
 from fleet.errors import DivergedError, NotReadyError, NotSupportedError, UsageError
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fleet.data.columns.schema import criteo as criteo
     from fleet.data.formats.hashing import hash_ids as hash_ids
     from fleet.data.formats.in_memory import batch_of as batch_of
-    from fleet.data.formats.multislot_schema import MultiSlot as MultiSlot
-    from fleet.data.formats.multislot_schema import Slot as Slot
+    from fleet.data.formats.multislot_files import MultiSlot as MultiSlot
+    from fleet.data.formats.multislot_files import Slot as Slot
     from fleet.data.negatives import Negatives as Negatives
     from fleet.data.reading.from_files import files as files
     from fleet.data.reading.growing import Follow as Follow
@@ -34,7 +34,7 @@ _HOMES = {
     "columns.schema": "Category Number Schema criteo",
     "formats.hashing": "hash_ids",
     "formats.in_memory": "batch_of",
-    "formats.multislot_schema": "MultiSlot Slot",
+    "formats.multislot_files": "MultiSlot Slot",
     "negatives": "Negatives",
     "reading.from_files": "files",
     "reading.growing": "Follow",

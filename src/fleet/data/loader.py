@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, Sampler, SequentialSampler
 
-from fleet.data.samples import SampleShard
 from fleet.data.shards.base import Uneven
 from fleet.data.shards.stream import set_epoch
 from fleet.data.shards.workers import Workers
-from fleet.data.source import Items
+from fleet.data.source import Items, SampleShard
 from fleet.errors import UsageError
 
 _REPLACED = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last")

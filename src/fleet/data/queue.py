@@ -7,8 +7,8 @@ worker.
 
 `take` is called from the thread that reads ahead, so the thread that trains never waits for it. How late an epoch can
 end is bounded by what a worker has in hand when the queue is empty: the piece it trains on and those it has read ahead.
-With servers that is two pieces of a fast worker, for a slow one is not handed the last ones (`fleet.ps.meetings.pace`);
-otherwise two pieces of the slowest.
+With servers that is two pieces of a fast worker, for a slow one is not handed the last ones; otherwise two pieces of
+the slowest.
 
 In sync mode and in collective jobs every step waits for the slowest worker anyway: there a queue evens out pieces of
 different sizes, and machines of different speed only with `uneven="join"`, at the end. It is for the other modes.

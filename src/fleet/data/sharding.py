@@ -10,12 +10,11 @@ from torch.utils.data import DataLoader
 from fleet.api import fleet
 from fleet.data.columns.checks import count_of, flag_of
 from fleet.data.loader import LoaderShard, can_be_divided
-from fleet.data.samples import SampleShard
 from fleet.data.shards.base import Shard, Uneven
 from fleet.data.shards.stream import StreamShard
 from fleet.data.shards.undivided import warn_if_undivided
 from fleet.data.shards.workers import Workers
-from fleet.data.source import Collate, source_of
+from fleet.data.source import Collate, SampleShard, source_of
 from fleet.errors import UsageError, UsageTypeError
 
 

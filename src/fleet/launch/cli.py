@@ -15,9 +15,9 @@ import click
 
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotSupportedError
 from fleet.launch.arguments.misplaced import refuse_misplaced
-from fleet.launch.arguments.optional_value import with_optional_value
 from fleet.launch.arguments.options import Options
 from fleet.launch.arguments.parser import ELSEWHERE, parse
+from fleet.launch.arguments.values import with_optional_value
 from fleet.launch.meet.messages import JobOverError
 from fleet.launch.run.output import EventFormatter, PatientHandler, say
 
@@ -71,7 +71,7 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
             found = view_commands.COMMANDS[arguments[0]]
             return int(found.main(arguments[1:], prog_name=f"{name} {arguments[0]}", standalone_mode=False) or 0)
         if arguments[:1] == ["trace"]:
-            from fleet.launch.watching.trace_command import command as join_traces
+            from fleet.launch.watching.view_commands import command as join_traces
 
             return int(join_traces.main(arguments[1:], prog_name=f"{name} trace", standalone_mode=False) or 0)
         arguments = with_optional_value(parser, arguments, "--dashboard", "0")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.nn.held import Found
+from fleet.nn.holder import Found
 from fleet.nn.pooling import Pooling, check_pooling, pool
 from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, Wire, checked_ids, checked_padding
 from fleet.ps.job.entries import AlwaysEntry

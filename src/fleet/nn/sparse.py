@@ -14,8 +14,7 @@ from weakref import ReferenceType, ref
 import torch
 
 from fleet.errors import NotReadyError, UsageError
-from fleet.nn.held import Found
-from fleet.nn.holder import Holder
+from fleet.nn.holder import Found, Holder
 from fleet.nn.stand_in import RowsWeight
 from fleet.ps.job.checks import checked
 from fleet.ps.job.entries import AlwaysEntry

@@ -8,9 +8,16 @@ from dataclasses import dataclass, replace
 
 from fleet.planner.exchange import all_reduce_s, compute_s
 from fleet.planner.facts import Machines, Question, Workload
-from fleet.planner.memory import HOST_PART, TrainingSetup, merged_to_fit, process_bytes, usable_gpu, worker_memory
+from fleet.planner.memory import (
+    HOST_PART,
+    TrainingSetup,
+    merged_to_fit,
+    process_bytes,
+    usable_gpu,
+    worker_memory,
+    worker_parts,
+)
 from fleet.planner.plan import Choice, MemoryPart, Times
-from fleet.planner.worker_parts import worker_parts
 from fleet.strategy.sizes import in_units
 
 NOT_SHARDED = ("lars", "lamb", "sync_batch_norm", "localsgd", "adaptive_localsgd", "post_local", "dgc", "sharding")

@@ -1,12 +1,17 @@
-"""The arithmetic of memory: what a worker, a server and a table take. docs/plan.md has the same formulas in words."""
+"""The arithmetic of memory: what a worker, a server and a table take. docs/plan.md has the same formulas in words.
+
+Each keeps a number of tensors of a parameter's own size and type, and most of them a counter of steps, a float32.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
 from fleet.planner.facts import TableFacts, Workload
+from fleet.planner.plan import MemoryPart
 
 INDEX_BYTES = 25
 """What a row takes in memory beside its values and state: key, index, counters."""
@@ -176,3 +181,51 @@ def merged_to_fit(workload: Workload, setting: TrainingSetup, limit: int) -> Tra
         return None
     num_parts = ceil(activation_bytes(workload, replace(setting, num_merged=1)) / room)
     return replace(setting, num_merged=num_parts) if num_parts <= workload.batch_size else None
+
+
+Options = Mapping[str, Any]
+
+COUNTER_BYTES = 4
+
+_FORMULAS: dict[str, Callable[[Options], tuple[int, int]]] = {
+    "SGD": lambda options: (int(bool(options.get("momentum"))), 0),
+    "Adam": lambda options: (2 + bool(options.get("amsgrad")), 1),
+    "AdamW": lambda options: (2 + bool(options.get("amsgrad")), 1),
+    "NAdam": lambda _: (2, 2),
+    "RAdam": lambda _: (2, 1),
+    "Adamax": lambda _: (2, 1),
+    "Adagrad": lambda _: (1, 1),
+    "Adadelta": lambda _: (2, 1),
+    "RMSprop": lambda options: (1 + bool(options.get("centered")) + bool(options.get("momentum")), 1),
+}
+"""Optimizer -> (tensors like the parameter, counters) of each parameter, from the options of its group."""
+
+
+def is_known(optimizer: str) -> bool:
+    """Whether there is a formula for an optimizer."""
+    return optimizer in _FORMULAS
+
+
+def state_bytes(optimizer: str, options: Options, num_tensors: int, parameter_bytes: int) -> int:
+    """What an optimizer of torch keeps for a group of so many tensors that take so many bytes."""
+    copies, counters = _FORMULAS[optimizer](options)
+    return copies * parameter_bytes + counters * COUNTER_BYTES * num_tensors
+
+
+def worker_parts(workload: Workload, one: WorkerMemory, device: str) -> list[MemoryPart]:
+    """Parameters, gradients, state and activations on the worker's device, then its process in host memory."""
+    seen = workload.measured
+    peak = f"at its peak {seen.peak_bytes:,} bytes more than before the step" if seen.peak_bytes else ""
+    elsewhere = "on the servers" if workload.dense.server_bytes else ""
+    others = [MemoryPart("buffers, frozen", device, one.others, workload.dense.other_bytes)] if one.others else []
+    if one.cache:
+        rows = ", ".join(f"{table.cache_rows:,} rows of {table.name}" for table in workload.cached)
+        others.append(MemoryPart("cache of hot rows", device, one.cache, None, rows))
+    return [
+        MemoryPart("dense parameters", device, one.parameters, seen.parameter_bytes),
+        MemoryPart("gradients", device, one.gradients, seen.gradient_bytes),
+        MemoryPart("optimizer state", device, one.state, seen.state_bytes, elsewhere),
+        MemoryPart("activations", device, one.activations, seen.activation_bytes, peak),
+        *others,
+        MemoryPart("process", "host memory", process_bytes(workload), None, "Python, torch, what the script has read"),
+    ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import TypeVar
 
-from fleet.errors import EndpointError, UsageError, UsageTypeError
+from fleet.env import Environ, EnvVariable
+from fleet.errors import EndpointError, RoleError, UsageError, UsageTypeError
 from fleet.net import Endpoint, refuse_duplicates
 
 
@@ -41,3 +43,19 @@ def no_such_argument(maker: str, name: str, known: Sequence[str]) -> str:
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
     return f"{maker} has no argument {name}; {hint}"
+
+
+T = TypeVar("T")
+
+
+def agreed(spellings: Sequence[EnvVariable[T]], environ: Environ | None) -> T | None:
+    """The value of whichever spelling is set, or None; RoleError names both if two differ."""
+    found: tuple[str, T] | None = None
+    for variable in spellings:
+        value = variable.get(environ)
+        if value is None:
+            continue
+        if found is not None and found[1] != value:
+            raise RoleError(f"{found[0]}={found[1]} and {variable.name}={value} mean the same but disagree; unset one")
+        found = found or (variable.name, value)
+    return None if found is None else found[1]

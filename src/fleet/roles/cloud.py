@@ -9,12 +9,10 @@ from fleet.env import Environ
 from fleet.errors import NotSupportedError, RoleError, UsageTypeError, VariableError
 from fleet.net import Endpoint, parse_endpoints
 from fleet.roles import mpi_env, slurm, torchrun
-from fleet.roles.agree import agreed
-from fleet.roles.arguments import flag, no_such_argument
+from fleet.roles.arguments import agreed, flag, no_such_argument
 from fleet.roles.base import Identity, Rendezvous, Role, RoleMaker
 from fleet.roles.cloud_servers import LISTS, own_index, read_servers
-from fleet.roles.meeting import master
-from fleet.roles.seat import Seat, seat_among
+from fleet.roles.seat import Seat, master, seat_among
 
 ROLES = (env.TRAINING_ROLE, env.PADDLE_TRAINING_ROLE)
 COUNTS = (env.PADDLE_TRAINERS_NUM, env.PADDLE_NUM_TRAINERS, env.PADDLE_TRAINERS)

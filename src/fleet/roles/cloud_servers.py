@@ -13,7 +13,7 @@ from fleet import env
 from fleet.env import Environ, EnvVariable
 from fleet.errors import RoleError, VariableError
 from fleet.net import Endpoint, parse_endpoints, parse_host, refuse_duplicates
-from fleet.roles.agree import agreed
+from fleet.roles.arguments import agreed
 
 LISTS = (env.PADDLE_PSERVERS_IP_PORT_LIST, env.PADDLE_PSERVERS, env.PADDLE_PSERVER_IPS)
 """Any of these means a job with servers."""

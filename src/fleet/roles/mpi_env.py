@@ -14,8 +14,7 @@ from fleet.errors import RoleError, VariableError
 from fleet.net import Hold
 from fleet.roles import mpi_world
 from fleet.roles.base import Identity, Rendezvous, Role
-from fleet.roles.meeting import master, refuse_half
-from fleet.roles.seat import Seat, seat_among
+from fleet.roles.seat import Seat, master, refuse_half, seat_among
 
 
 @dataclass(frozen=True)

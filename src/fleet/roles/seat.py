@@ -1,4 +1,4 @@
-"""Where a worker sits: which machine, and which seat on it."""
+"""Where a worker sits, which machine and which seat on it; and where the workers meet: MASTER_ADDR and MASTER_PORT."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from fleet.errors import RoleError
+from fleet import env
+from fleet.env import Environ
+from fleet.errors import RoleError, VariableError
+from fleet.net import Endpoint
 from fleet.roles.base import Identity
 
 
@@ -41,3 +44,25 @@ def seat_among(hosts: Sequence[str], index: int) -> Seat:
     own = hosts[index]
     machines = list(dict.fromkeys(hosts))
     return Seat(hosts[:index].count(own), hosts.count(own), machines.index(own), len(machines))
+
+
+def master(environ: Environ | None) -> Endpoint | None:
+    """The endpoint, or None unless both variables are set: one alone proves nothing."""
+    host, port = env.MASTER_ADDR.get(environ), env.MASTER_PORT.get(environ)
+    return None if host is None or port is None else master_endpoint(host, port)
+
+
+def refuse_half(environ: Environ | None) -> None:
+    """Raise if one variable is set without the other, for sources that cannot do with half."""
+    host, port = env.MASTER_ADDR, env.MASTER_PORT
+    for given, missing in ((host, port), (port, host)):
+        if given.text(environ) and not missing.text(environ):
+            raise VariableError(
+                missing.name,
+                f"is not set; {given.name}={given.text(environ)} is one half of where the workers meet",
+            )
+
+
+def master_endpoint(host: str, port: int) -> Endpoint:
+    """A checked endpoint whose error names the variables."""
+    return Endpoint.parse(f"{host}:{port}", "MASTER_ADDR:MASTER_PORT")

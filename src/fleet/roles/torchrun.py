@@ -6,8 +6,7 @@ from fleet import env
 from fleet.env import Environ
 from fleet.errors import VariableError
 from fleet.roles.base import Identity, Rendezvous, Role
-from fleet.roles.meeting import master, refuse_half
-from fleet.roles.seat import Seat
+from fleet.roles.seat import Seat, master, refuse_half
 
 SOURCE = "torchrun (RANK, WORLD_SIZE)"
 

@@ -12,8 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from fleet.checkpoint import Unseen
 from fleet.errors import CheckpointError, UsageTypeError
-from fleet.nn.held import Rows
-from fleet.nn.holder import without_rows
+from fleet.nn.holder import Rows, without_rows
 from fleet.nn.sparse import SparseModule
 from fleet.ps.held.unseen import unseen_of
 from fleet.runtime.saved_model import Folder, SavedModel, open_saved

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fleet.runtime.collective_job import CollectiveJob
     from fleet.runtime.jobs import JobKind, Minimizing
     from fleet.runtime.modules.module_job import ModuleJob
-    from fleet.runtime.planning.script import PlannedScript
+    from fleet.runtime.planning.first_step import PlannedScript
 
     Model = TypeVar("Model", bound=nn.Module)
 
@@ -101,7 +101,7 @@ class TrainingCalls(ServerCalls):
     def _watched(self) -> PlannedScript | None:
         """What `fleetrun plan` lets this script run for; None everywhere else."""
         if self._plan is None and (told := env.FLEET_PLAN.get()) is not None:
-            from fleet.runtime.planning.script import PlannedScript
+            from fleet.runtime.planning.first_step import PlannedScript
 
             self._plan = PlannedScript(told)
         return self._plan

@@ -27,7 +27,7 @@ from fleet.errors import CheckpointError, CommunicationError, DeadlineError, Not
 from fleet.net import Endpoint, Hold
 from fleet.ps.server.grpc_server import GrpcServer
 from fleet.ps.server.service import Service
-from fleet.ps.worker.calling import changes, client, requests
+from fleet.ps.worker.calling import changes, requests
 from fleet.ps.worker.sending.gradients import Gradients
 from support.jobs import running, script
 from support.parity.training import LIMIT_S, dense_of, in_threads, joined, rows_of, served, started, strategy

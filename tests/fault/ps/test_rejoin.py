@@ -104,9 +104,12 @@ def test_each_sample_of_files_counts_once(
     assert run([mode, kind, *how], num_workers, 2) == EVERY_SAMPLE
 
 
-@pytest.mark.parametrize("mode", sweep(MODES, sample=lambda mode: mode in ("sync", "async")))
-def test_workers_meet_one_that_was_started_again(mode: str, tmp_path: Path) -> None:
-    found = run([mode, "padded", "meets"], 2, 3, num_kills=3)
+@pytest.mark.parametrize(
+    ("mode", "how"),
+    sweep(MODES, [(), ("anew",)], sample=lambda mode, how: (mode, how) in (("sync", ()), ("async", ("anew",)))),
+)
+def test_workers_meet_one_that_was_started_again(mode: str, how: tuple[str, ...], tmp_path: Path) -> None:
+    found = run([mode, "padded", "meets", *how], 2, 3, num_kills=3)
     assert found == EVERY_SAMPLE or mode == "geo"  # there, what a worker has learned goes to the servers by and by
     for worker in range(2):
         assert set((tmp_path / f"epochs-{worker}").read_text().split()) == {"0", "1", "2"}

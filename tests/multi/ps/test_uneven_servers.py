@@ -23,7 +23,7 @@ from support.collective.uneven_job import (
     three_pairs,
     write_file,
 )
-from support.jobs import Result, RunningJob, fleetrun
+from support.jobs import Result, RunningJob, fleetrun, script
 
 pytestmark = pytest.mark.timeout(120)
 NUM_WORKERS = 3
@@ -86,7 +86,9 @@ def compare(folder: Path) -> None:
         assert torch.tensor(report["rows"]).numpy() == pytest.approx(torch.tensor(wanted["rows"]).numpy(), abs=1e-6)
         assert report["layers"] == reports[0]["layers"]
         assert report["losses"] == reports[0]["losses"]
-        assert report["steps"] == [LENGTHS[0][worker], LENGTHS[0][worker] + LENGTHS[1][worker]]
+        assert report["steps"] == [max(LENGTHS[0]), max(LENGTHS[0]) + max(LENGTHS[1])]  # on all, when an epoch is over
+        assert report["own"] == LENGTHS[0][worker] + LENGTHS[1][worker]
+        assert report["counted"] == [f"step-{steps:08}" for steps in report["steps"]]
         assert report["version"] == [wanted["version"]] * 2
         assert report["read"] == 4 * (1 + worker)
         assert report["few"] == int(worker < 2)
@@ -122,3 +124,49 @@ def test_processes_die_while_a_worker_passes(tmp_path: Path) -> None:
     assert (tmp_path / "died1").exists()
     assert (tmp_path / "died2").exists()
     compare(tmp_path)
+
+
+COUNTS = """
+    import sys
+    import torch
+    import fleet
+
+    strategy = fleet.DistributedStrategy()
+    strategy.a_sync = sys.argv[1] == "async"
+    fleet.init(strategy=strategy)
+    if fleet.is_server():
+        sys.exit(fleet.run_server())
+    model = fleet.distributed_model(fleet.nn.Embedding(2))
+    optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    fleet.init_worker()
+    own = [torch.arange(4)] * (7, 5)[fleet.worker_index()]
+    data = fleet.data.shard(lambda: own, uneven="join")
+    with fleet.Checkpoint("runs", model=model, optimizer=optimizer, data=data, keep=9) as saved:
+        step = 0
+        for epoch in range(2):
+            for ids in data:
+                model(ids).sum().backward()
+                optimizer.step()
+                step += 1
+                if fleet.steps_done() % 4 == 0:
+                    saved.save(fleet.steps_done())
+        if sys.argv[1] == "sync":
+            saved.save(step)
+            with open(f"done-{fleet.worker_index()}", "w") as file:
+                file.write(f"{step} {fleet.steps_done()} {saved.load()}")
+    fleet.stop_worker()
+"""
+
+
+def test_workers_with_other_numbers_of_batches_save_together(tmp_path: Path) -> None:
+    train = script(tmp_path, COUNTS)
+    ended(fleetrun("--server_num", 1, "--worker_num", 2, train, "sync", cwd=tmp_path, warm=True, limit_s=60))
+    assert [(tmp_path / f"done-{worker}").read_text() for worker in range(2)] == ["14 14 14", "10 14 14"]
+    assert uneven_job.folders(str(tmp_path / "runs")) == [f"step-{step:08}" for step in (4, 8, 12, 14)]
+
+
+def test_a_save_that_another_worker_will_not_come_to_is_left_out(tmp_path: Path) -> None:
+    train = script(tmp_path, COUNTS)
+    result = fleetrun("--server_num", 1, "--worker_num", 2, train, "async", cwd=tmp_path, warm=True, limit_s=60)
+    ended(result)
+    assert "save(12) is left out: worker 1 went on, or left, without save(12)" in result.out

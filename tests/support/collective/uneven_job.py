@@ -79,6 +79,24 @@ class Own:
             yield batch_of(self._worker, self._epoch % 2, number)
 
 
+class OwnCount:
+    """The steps that a script counts by itself."""
+
+    def __init__(self) -> None:
+        self.num = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"num": self.num}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.num = state["num"]
+
+
+def folders(name: str) -> list[str]:
+    """What was saved there."""
+    return [folder.name for folder in sorted(Path(name).iterdir()) if folder.is_dir()]
+
+
 def train(how: set[str]) -> dict[str, Any]:
     """Two epochs with a meeting after each; what this worker has seen."""
     rows = fleet.nn.Embedding(2, rule=fleet.rules.Adagrad(lr=0.1), initializer=fleet.initializers.Constant(0.1))
@@ -88,6 +106,8 @@ def train(how: set[str]) -> dict[str, Any]:
     worker = fleet.worker_index()
     data = fleet.data.shard(Own(worker), uneven="join")
     report: dict[str, Any] = {"layers": [], "losses": [], "steps": []}
+    own = OwnCount()
+    counted = fleet.Checkpoint("counted", model=model, optimizer=optimizer, extras={"own": own})
 
     def step(ids: torch.Tensor, targets: torch.Tensor) -> None:
         nn.functional.mse_loss(model(ids), targets).backward()
@@ -98,6 +118,7 @@ def train(how: set[str]) -> dict[str, Any]:
         batches = fleet.prefetch(data, model, lambda batch: batch[0]) if "ahead" in how else data
         for number, (ids, targets) in enumerate(batches):
             step(ids, targets)
+            own.num += 1
             if f"inside{worker}" in how and number == 1:  # the others are about to wait for its gradients
                 os.kill(os.getpid(), signal.SIGKILL)
             if "slow" in how and number == 2 and epoch == 0:  # worker 0, while the others pass
@@ -111,10 +132,13 @@ def train(how: set[str]) -> dict[str, Any]:
         report["losses"].append(metrics["loss"])
         report["layers"].append([one.flatten().tolist() for one in model.layer.parameters()])
         report["steps"].append(fleet.steps_done())
+        counted.save(own.num)
+    counted.close()
+    report |= {"own": own.num, "counted": folders("counted")}
 
     # Nothing is trained: nobody waits, also where everybody knows that one has nothing.
-    own = [batch_of(worker, 0, 0)] * (1 + worker)
-    report["read"] = sum(len(ids) for ids, _ in fleet.data.shard(lambda: own, uneven="join"))
+    read = [batch_of(worker, 0, 0)] * (1 + worker)
+    report["read"] = sum(len(ids) for ids, _ in fleet.data.shard(lambda: read, uneven="join"))
     report["few"] = sum(len(ids) for (ids,) in fleet.data.shard((torch.arange(2),), 4, uneven="join"))
     fleet.barrier_worker()
     sizes = []
@@ -125,7 +149,7 @@ def train(how: set[str]) -> dict[str, Any]:
         checkpoint.save(len(sizes))
     checkpoint.save(3)
     checkpoint.wait()
-    report["saved"] = [folder.name for folder in sorted(Path("checkpoints").iterdir()) if folder.is_dir()]
+    report["saved"] = folders("checkpoints")
     fleet.barrier_worker()
     report["sizes"] = sizes
     # Files as they are by default: one piece, so that two workers have nothing to train on, and nothing to read.

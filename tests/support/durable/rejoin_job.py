@@ -81,6 +81,8 @@ def train(mode: str, kind: str, how: set[str]) -> None:
         Path("back").touch()
     data = data_of(kind)
     for epoch in range(NUM_EPOCHS):
+        if "anew" in how and epoch:
+            data = data_of(kind)
         batches = fleet.prefetch(data, model, keys=ids_of) if "ahead" in how else data
         for batch in batches:
             optimizer.zero_grad()
@@ -97,7 +99,7 @@ def train(mode: str, kind: str, how: set[str]) -> None:
             assert counted == fleet.worker_num(), counted
             with Path(f"epochs-{fleet.worker_index()}").open("a") as file:
                 print(epoch, file=file)
-    assert data.epoch == NUM_EPOCHS
+    assert data.epoch == (1 if "anew" in how else NUM_EPOCHS)
     fleet.stop_worker()
 
 

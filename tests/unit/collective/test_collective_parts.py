@@ -19,9 +19,9 @@ from fleet.collective.compose import MODES, make_sync_policy, refuse_contradicti
 from fleet.collective.modes.adaptive import next_interval
 from fleet.collective.modes.sharded import segments
 from fleet.collective.parts import compiling
-from fleet.collective.parts.amp import LossScale, ScaleRule
 from fleet.collective.parts.masks import PlainMasks
 from fleet.collective.parts.merge import Merge
+from fleet.collective.parts.precision import LossScale, ScaleRule
 from fleet.collective.parts.recompute import recompute
 from fleet.errors import (
     NotSupportedError,

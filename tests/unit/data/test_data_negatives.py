@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fleet
 from fleet.data import Batch, Negatives, Schema
-from fleet.data.alias_table import AliasTable
+from fleet.data.negatives import AliasTable
 from fleet.errors import UsageError, UsageTypeError
 from support.serving.readers import ThreadJob
 

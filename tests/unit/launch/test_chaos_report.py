@@ -13,8 +13,7 @@ from fleet.jobfiles.chaos_spec import Chaos
 from fleet.jobfiles.process_files import ProcessFiles
 from fleet.launch.arguments.options import Options
 from fleet.launch.chaos.agent import Agent, Blow, Life, with_chaos
-from fleet.launch.chaos.report import find, tell
-from fleet.launch.chaos.table import text_of
+from fleet.launch.chaos.report import find, tell, text_of
 from fleet.launch.planning.layout import JobLayout
 from fleet.launch.planning.machine import Machine
 from fleet.launch.planning.make import make_plan

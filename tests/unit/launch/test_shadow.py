@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import UsageError
-from fleet.launch.planning.shadow import refuse_shadows
+from fleet.launch.planning.script import refuse_shadows
 
 
 @pytest.mark.parametrize("name", ["fleet", "torch"])

@@ -14,9 +14,9 @@ import pytest
 from fleet.errors import UsageError
 from fleet.jobfiles import figures as files
 from fleet.jobfiles import whole
-from fleet.launch.arguments.optional_value import with_optional_value
 from fleet.launch.arguments.options import Options
 from fleet.launch.arguments.parser import parse
+from fleet.launch.arguments.values import with_optional_value
 from fleet.launch.cli import run
 from fleet.launch.watching.access import Access, own_access
 from fleet.launch.watching.door import MOST_READERS, Answer, WatchDoor, as_json

@@ -9,8 +9,7 @@ import pytest
 
 import fleet
 from fleet.errors import UsageError
-from fleet.observe.bar import progress
-from fleet.observe.tally import Tally
+from fleet.observe.bar import Tally, progress
 
 
 def test_a_bar_shows_text_that_looks_like_markup(

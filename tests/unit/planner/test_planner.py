@@ -13,9 +13,8 @@ from fleet.errors import UsageError
 from fleet.planner import exchange, memory
 from fleet.planner.choose import make_plan
 from fleet.planner.facts import BlockFacts, DenseFacts, Machines, Measured, Question, TableFacts, Workload
-from fleet.planner.memory import TrainingSetup, activation_bytes, measure_tables, worker_memory
+from fleet.planner.memory import TrainingSetup, activation_bytes, measure_tables, state_bytes, worker_memory
 from fleet.planner.plan import Plan
-from fleet.planner.state import state_bytes
 
 GIB = 1 << 30
 SEEN = Measured(
@@ -253,7 +252,7 @@ def test_rows_of_what_is_not_there(rows: dict[str, int], words: str) -> None:
 
 @pytest.mark.parametrize("workload", [MODEL, CLICKS])
 def test_facts_and_plans_are_json(workload: Workload) -> None:
-    assert Workload.from_json(json.loads(json.dumps(workload.to_json()))) == workload
+    assert Workload.from_json(workload.to_json()) == workload
     found = plan(workload, HOST)
     assert json.loads(json.dumps(found.to_json()))["plan"]["command"] == found.choice.command
 

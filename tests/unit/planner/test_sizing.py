@@ -14,8 +14,8 @@ import fleet
 from fleet import _native
 from fleet.planner import exchange
 from fleet.planner.facts import DenseFacts, Machines, Measured, TableFacts, Workload
-from fleet.planner.layout import lay_out
 from fleet.planner.memory import measure_tables, row_bytes
+from fleet.planner.served import lay_out
 from fleet.ps.job.named_spec import RuleSpec
 
 ROOT = Path(__file__).parents[3]

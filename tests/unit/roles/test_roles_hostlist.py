@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.roles.hostlist import expand_hosts, expand_tasks
+from fleet.roles.slurm import expand_hosts, expand_tasks
 
 
 @pytest.mark.parametrize(

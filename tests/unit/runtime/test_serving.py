@@ -228,7 +228,7 @@ def test_first_values_leave_nothing_behind() -> None:
     text = """
 import torch
 from fleet.nn import Embedding
-from fleet.nn.held import Rows
+from fleet.nn.holder import Rows
 
 model = Embedding(2, "ads", unseen="initial")
 model.hold([Rows(torch.tensor([1]), torch.ones(1, 2))], "")

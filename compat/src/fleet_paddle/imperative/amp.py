@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from fleet.collective.parts.amp import LossScale, ScaleRule
+from fleet.collective.parts.precision import LossScale, ScaleRule
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.tensor import Tensor, as_paddle

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from fleet.collective.parts.reduced import reduced
-from fleet.collective.world.gather import all_gather
+from fleet.collective.world.worlds import all_gather
 from fleet.errors import NotReadyError
 from fleet_programs.kernel.rows import Rows
 

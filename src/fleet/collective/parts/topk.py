@@ -28,7 +28,7 @@ from torch.optim import SGD
 
 from fleet.collective.parts.own_bucket import Bucket, OwnBucket
 from fleet.collective.parts.unsent import Correction, Unsent, share
-from fleet.collective.world.gather import all_gather
+from fleet.collective.world.worlds import all_gather
 from fleet.errors import CheckpointError, NotReadyError
 from fleet.optim import DGCMomentum
 

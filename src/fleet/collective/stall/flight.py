@@ -1,14 +1,17 @@
-"""What this process has asked of torch's collectives, read from torch's own flight recorder.
+"""What this process has asked of torch's collectives, by torch's own recorder, and how long each group stands still.
 
 torch records each collective when it is enqueued and marks it when it is done: one recorder for NCCL, one for all other
 backends. Two questions are asked here: the cheap one, how far each group is (`statuses`, a few microseconds), and the
 full one, which operations they were (`operations`, some milliseconds), for the moment when something is wrong.
+
+Clock readings are not enough: after a machine was suspended, or a job stopped and continued, every operation in flight
+looks old. So a group's wait grows by the time between two looks, and by no more than a look should take.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,3 +155,36 @@ def _sizes(shapes: Iterable[list[int]], dtypes: Iterable[str]) -> str:
         for shape, kind in zip(shapes, kinds, strict=False)
     ]
     return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
+
+
+class Progress:
+    """Fed with looks at the recorder. What was pending before the first look belongs to a group of the past."""
+
+    def __init__(self, before: Mapping[GroupKey, Status], interval_s: float) -> None:
+        self._past = {key: status for key, status in before.items() if status.is_pending}
+        self._last: dict[GroupKey, Status] = dict(before)
+        self._still_s: dict[GroupKey, float] = dict.fromkeys(before, 0.0)
+        self._longest_look_s = 2 * interval_s
+
+    def look(self, now: Mapping[GroupKey, Status], elapsed_s: float) -> None:
+        """Take in how far each group is now, `elapsed_s` after the look before."""
+        for key, status in now.items():
+            moved = status != self._last.get(key)
+            self._still_s[key] = 0.0 if moved else self._still_s[key] + min(elapsed_s, self._longest_look_s)
+        self._last = dict(now)
+
+    def waits(self) -> dict[GroupKey, float]:
+        """The groups with something pending, and for how long they have stood still."""
+        return {
+            key: self._still_s[key]
+            for key, status in self._last.items()
+            if status.is_pending and status != self._past.get(key)
+        }
+
+    def still_s(self, key: GroupKey) -> float:
+        """How long nothing has begun or ended in this group."""
+        return self._still_s.get(key, 0.0)
+
+    def forget(self, key: GroupKey) -> None:
+        """Do not count what is pending in this group now as a wait; what comes later may be one."""
+        self._past[key] = self._last[key]

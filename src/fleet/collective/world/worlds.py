@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import default_pg_timeout
 
 from fleet.collective.world import rendezvous
-from fleet.collective.world.attendance import Attendance
+from fleet.collective.world.arrival import Attendance
 from fleet.errors import CommunicationError, UsageError
 from fleet.roles.base import Identity
 
@@ -234,3 +234,7 @@ def unpack(data: bytes) -> Any:
 def dtype_name(dtype: torch.dtype) -> str:
     """`bfloat16` for `torch.bfloat16`."""
     return str(dtype).removeprefix("torch.")
+
+
+# What torch 2.13 calls it; the older name warns there.
+all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from fleet.data.columns.schema import Category, Schema
-from fleet.data.places.extras import needed
+from fleet.data.places.urls import needed
 from fleet.errors import UsageError
 
 MOST_NAMED = 12

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fleet.data.columns.schema import Category
 from fleet.data.formats.arrow_types import is_list, is_text, value_type
 from fleet.data.formats.hashing import hash_numbers, hash_texts
-from fleet.data.places.extras import needed
+from fleet.data.places.urls import needed
 
 Floats = npt.NDArray[Any]
 Ids = npt.NDArray[np.int64]

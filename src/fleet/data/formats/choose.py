@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from fleet.data.columns.blocks import FileFormat
 from fleet.data.columns.schema import Schema
-from fleet.data.formats.multislot_schema import MultiSlot
+from fleet.data.formats.multislot_files import MultiSlot
 from fleet.data.places.opening import packing_of
 from fleet.errors import UsageError, UsageTypeError
 

@@ -11,8 +11,8 @@ from fleet.data.columns.blocks import Problems
 from fleet.data.columns.schema import Schema
 from fleet.data.formats.arrow_types import check_columns
 from fleet.data.formats.from_arrow import records_of
-from fleet.data.formats.multislot_schema import MultiSlot
-from fleet.data.places.extras import needed
+from fleet.data.formats.multislot_files import MultiSlot
+from fleet.data.places.urls import needed
 from fleet.errors import UsageError, UsageTypeError
 
 PLACE = "batch_of"

@@ -9,12 +9,11 @@ from typing import Any
 from fleet.data.columns.blocks import Block, Problems
 from fleet.data.columns.records import Records
 from fleet.data.columns.schema import Schema
-from fleet.data.formats.arrow_source import changed, damaged, source_of
+from fleet.data.formats.arrow import changed, damaged, source_of
 from fleet.data.formats.arrow_types import check_columns
 from fleet.data.formats.from_arrow import records_of
-from fleet.data.places.extras import needed
 from fleet.data.places.opening import packing_of, size_of
-from fleet.data.places.urls import is_url
+from fleet.data.places.urls import is_url, needed
 
 MOST_FOOTERS = 64
 """How many files' footers are kept: a footer says where the row groups lie."""

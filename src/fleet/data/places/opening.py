@@ -1,15 +1,129 @@
-"""Files as plain bytes, wherever they lie and however they are packed."""
+"""Files as plain bytes, wherever they lie, packed (.gz, .zst) or not. Damage is an error, never a silent end."""
 
 from __future__ import annotations
 
 import builtins
+import io
 import os
-from typing import BinaryIO
+import zlib
+from collections.abc import Callable
+from typing import Any, BinaryIO
 
 from fleet.data.places.listing import Paths, list_files
-from fleet.data.places.unpacking import packing_of, unpacked
-from fleet.data.places.urls import is_url, local_path, open_url, size_of_url
+from fleet.data.places.urls import is_url, local_path, needed, open_url, size_of_url
 from fleet.errors import UsageError
+
+PIECE_BYTES = 64 << 10
+MOST_UNPACKED_BYTES = 1 << 20
+ENDINGS = (".gz", ".zst")
+
+
+def packing_of(path: str) -> str | None:
+    """`.gz` or `.zst` if the name of a file ends so; None: it is plain. A packed file is read from its beginning."""
+    lower = path.lower()
+    return next((ending for ending in ENDINGS if lower.endswith(ending)), None)
+
+
+def unpacked(source: BinaryIO, path: str) -> BinaryIO:
+    """The plain bytes of an open packed file; closing the one closes the other."""
+    unpacker = _Gzip() if packing_of(path) == ".gz" else _Zstandard(path)
+    return io.BufferedReader(_Unpacked(source, path, unpacker), MOST_UNPACKED_BYTES)
+
+
+class _Gzip:
+    """Members of a gzip file, one after the other; zeros may fill up the end, as tapes do it."""
+
+    wrong: type[Exception] = zlib.error
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(wbits=31)
+        self._waiting = b""
+        self.is_whole = True
+
+    def unpack(self, read: Callable[[], bytes]) -> bytes:
+        """Some bytes; b"" when there is nothing more to read."""
+        while True:
+            packed = self._waiting or read()
+            if self.is_whole:
+                packed = packed.lstrip(b"\0") if self._member.eof else packed
+                if not packed:
+                    self._waiting = read()
+                    if not self._waiting:
+                        return b""
+                    continue
+                self._member, self.is_whole = zlib.decompressobj(wbits=31), False
+            elif not packed:
+                return b""
+            plain = self._member.decompress(packed, MOST_UNPACKED_BYTES)
+            self.is_whole = self._member.eof
+            self._waiting = self._member.unused_data if self.is_whole else self._member.unconsumed_tail
+            if plain:
+                return plain
+
+
+class _Zstandard:
+    """Frames of a zstd file, one after the other."""
+
+    def __init__(self, path: str) -> None:
+        package = needed("zstandard", f"files like {path}")
+        self.wrong: type[Exception] = package.ZstdError
+        self._unpacker = package.ZstdDecompressor()
+        self._frame: Any = None
+        self._waiting = b""
+        self.is_whole = True
+
+    def unpack(self, read: Callable[[], bytes]) -> bytes:
+        """Some bytes; b"" when there is nothing more to read."""
+        while packed := self._waiting or read():
+            if self.is_whole:
+                self._frame, self.is_whole = self._unpacker.decompressobj(), False
+            plain = self._frame.decompress(packed)
+            self.is_whole = self._frame.eof
+            self._waiting = self._frame.unused_data if self.is_whole else b""
+            if plain:
+                return bytes(plain)
+        return b""
+
+
+class _Unpacked(io.RawIOBase):
+    """A raw stream for `io.BufferedReader`."""
+
+    def __init__(self, source: BinaryIO, path: str, unpacker: _Gzip | _Zstandard) -> None:
+        self._source = source
+        self._path = path
+        self._unpacker = unpacker
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """As the contract of streams asks."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a part of the buffer; 0 at the end."""
+        if not self._rest:
+            self._rest = memoryview(self._more())
+        room = memoryview(buffer).cast("B")
+        count = min(len(room), len(self._rest))
+        room[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+    def _more(self) -> bytes:
+        unpacker = self._unpacker
+        try:
+            plain = unpacker.unpack(lambda: self._source.read(PIECE_BYTES))
+        except unpacker.wrong as error:
+            raise UsageError(f"{self._path} is damaged ({error}); copy or write it again") from error
+        if not plain and not unpacker.is_whole:
+            raise UsageError(f"{self._path} is cut off in the middle; copy or write it again")
+        return plain
+
+    def close(self) -> None:
+        """The packed file with it."""
+        if not self.closed:
+            self._source.close()
+        super().close()
+
 
 __all__ = ["Paths", "list_files", "open", "open_as_it_is", "packing_of", "size_of"]
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
-from fleet.data.places.extras import needed
 from fleet.errors import UsageError
+
+
+def needed(module: str, whatfor: str) -> Any:
+    """An optional module, imported. `whatfor` begins the sentence of the error: "Parquet files"."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        if error.name is not None and error.name.partition(".")[0] != package:
+            raise
+        raise UsageError(f"{whatfor} need the package {package}: pip install 'torch-fleet[data]'") from error
+
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 

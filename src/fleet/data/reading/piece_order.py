@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from fleet.data.columns.blocks import Block, FileFormat
-from fleet.data.places.unpacking import packing_of
+from fleet.data.places.opening import packing_of
 from fleet.data.reading.pieces import Index
 from fleet.data.shards.order import generator_of, permutation
 

@@ -43,7 +43,6 @@ class Shard(ABC):
         self._epoch = 0
         self._count = 0
         self._place = None if workers.progress is None else workers.progress.add(self)
-        self._number = 0 if self._place is None else self._place.number
 
     @property
     def worker(self) -> int:
@@ -61,6 +60,11 @@ class Shard(ABC):
         """How many batches of the epoch lie behind this worker's position, also those of a run before this one."""
         self._ask()
         return self._count
+
+    @property
+    def _number(self) -> int:
+        """Its number among the readers of the script."""
+        return 0 if self._place is None else self._place.number
 
     def _ask(self) -> None:
         """Go to where a former life of this worker was, now that the script wants to know."""
@@ -91,6 +95,8 @@ class Shard(ABC):
         else:
             passing.end_loop(trained, is_sure=some_have_none or self._count == before, then=end)
         self._go_to(self._epoch + 1, 0)
+        if self._place is not None:
+            self._place.remember()
 
     def _end_epoch(self, epoch: int) -> None:
         """An epoch is over for all."""
@@ -164,6 +170,10 @@ class Shard(ABC):
     def _some_have_none(self) -> bool:
         """Whether every worker can tell, when a loop begins, that one of them has no batch in it."""
         return False
+
+    def settings(self) -> dict[str, Any]:
+        """What is read, as opposed to how far."""
+        return {"kind": self._kind, **self._settings()}
 
     @abstractmethod
     def _settings(self) -> dict[str, Any]:

@@ -42,6 +42,10 @@ class Steps:
         """The position: which step comes next."""
         return {"epoch": 0, "step": self._begin()}
 
+    def settings(self) -> dict[str, Any]:
+        """Nothing: the count may have another end."""
+        return {}
+
     def go_on_at(self, state: Mapping[str, Any]) -> None:
         """Take up the position of a former life of this worker."""
         self._next = int(state["step"])

@@ -10,8 +10,8 @@ from fleet import env, net
 from fleet._version import __version__
 from fleet.errors import UsageError
 from fleet.jobfiles.chaos_spec import Chaos
-from fleet.launch.arguments.numbers import WholeNumber
 from fleet.launch.arguments.options import MAX_LIVES, Nodes, Options
+from fleet.launch.arguments.values import WholeNumber
 from fleet.observe.tracing.window import Window
 
 EPILOG = """

@@ -21,8 +21,8 @@ from fleet import env
 from fleet.errors import DeadlineError, UsageError
 from fleet.jobfiles import whole
 from fleet.launch.arguments.misplaced import refuse_misplaced
-from fleet.launch.arguments.numbers import WholeNumber
 from fleet.launch.arguments.options import Options
+from fleet.launch.arguments.values import WholeNumber
 from fleet.launch.meet.job_token import own_token
 from fleet.launch.meet.team import Team
 from fleet.launch.planning.devices import count_gpus, visible_gpus
@@ -31,7 +31,7 @@ from fleet.launch.planning.plan import ProcessPlan
 from fleet.launch.processes import guard as guards
 from fleet.launch.processes.child import Child
 from fleet.launch.processes.endings import exit_code
-from fleet.launch.processes.ready import JobIdentity, ReadyProcess
+from fleet.launch.processes.logs import JobIdentity, ReadyProcess
 from fleet.launch.rounds.prepare import prepare
 from fleet.planner import choose
 from fleet.planner.facts import Machines, Question, Workload
@@ -153,7 +153,7 @@ def run(arguments: list[str], name: str) -> int:
         raise UsageError(f"--num_gpus {machines.num_gpus}: say how large they are, such as --gpu_memory 80GiB")
     words = (asked.options.script, *asked.options.script_args)
     question = Question(machines, asked.rows, ("-m", *words) if asked.options.module else words)
-    plan = choose.make_plan(Workload.from_json(facts["workload"]), question)
+    plan = choose.make_plan(Workload.from_plain(facts["workload"]), question)
     if asked.as_json:
         print(json.dumps(plan.to_json(), indent=1))
     else:

@@ -21,8 +21,7 @@ from fleet.launch.arguments.options import Options
 from fleet.launch.durable import folder as durable
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
-from fleet.launch.processes.logs import open_log
-from fleet.launch.processes.ready import ReadyProcess
+from fleet.launch.processes.logs import ReadyProcess, open_log
 from fleet.net import Endpoint, Hold
 
 GRACE_S = 5.0

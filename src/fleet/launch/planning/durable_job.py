@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fleet import env
 from fleet.errors import UsageError
-from fleet.launch.arguments.folders import check_folder
 from fleet.launch.arguments.options import Options
+from fleet.launch.arguments.values import check_folder
 
 DEFAULT_RECOVERY_S = 300.0
 

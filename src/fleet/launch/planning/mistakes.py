@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.jobfiles.chaos_spec import Strike
-from fleet.launch.arguments.folders import check_folder
 from fleet.launch.arguments.options import Options
+from fleet.launch.arguments.values import check_folder
 from fleet.launch.planning.durable_job import refuse_durable
 from fleet.launch.planning.script import refuse_script
 from fleet.launch.planning.server_needs import refuse_counts

@@ -9,7 +9,14 @@ from pathlib import Path
 
 from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
-from fleet.launch.planning.shadow import refuse_shadows
+
+
+def refuse_shadows(folder: Path) -> None:
+    """UsageError if a script in this folder would import a file of it for Fleet or torch."""
+    for name in ("fleet", "torch"):
+        if (path := folder / f"{name}.py").is_file():
+            raise UsageError(f"{path} hides the package {name} from the scripts beside it; give the file another name")
+
 
 SELFCHECK_MODULE = "fleet.selfcheck"
 

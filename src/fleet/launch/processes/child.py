@@ -17,7 +17,7 @@ from fleet.jobfiles.joining import joined_since
 from fleet.jobfiles.process_files import ProcessFiles
 from fleet.jobfiles.serving import serving_since
 from fleet.jobfiles.wait_notes import WaitNote, read_waits
-from fleet.launch.processes.ready import JobIdentity, ReadyProcess
+from fleet.launch.processes.logs import JobIdentity, ReadyProcess
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)

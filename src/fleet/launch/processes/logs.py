@@ -6,9 +6,12 @@ import fcntl
 import os
 import re
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from fleet.errors import UsageError
+from fleet.launch.planning.plan import ProcessPlan
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """What a progress bar writes to move about the terminal."""
@@ -58,3 +61,23 @@ def tail(path: Path, num_lines: int, max_bytes: int = 1 << 16, start: int = 0) -
     while lines and not lines[-1]:
         lines.pop()
     return lines[-num_lines:]
+
+
+class ReadyProcess(NamedTuple):
+    """A process that can be started, once or in several lives."""
+
+    plan: ProcessPlan
+    log: int
+    """A descriptor to which its output is appended."""
+    lock: int | None = None
+    """A descriptor that locks what it keeps in the folder of a durable job, for it to inherit."""
+
+
+@dataclass(frozen=True)
+class JobIdentity:
+    """What every process of a round is told about the job."""
+
+    job_id: str
+    token: str = field(repr=False)
+    restart: int = 0
+    """How often the job was started before."""

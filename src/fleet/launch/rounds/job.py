@@ -25,8 +25,7 @@ from fleet.launch.planning import banner
 from fleet.launch.planning.plan import LaunchPlan, sharing_note
 from fleet.launch.processes import guard
 from fleet.launch.processes.guard import Guard
-from fleet.launch.processes.logs import open_log
-from fleet.launch.processes.ready import JobIdentity, ReadyProcess
+from fleet.launch.processes.logs import JobIdentity, ReadyProcess, open_log
 from fleet.launch.rounds.prepare import Prepared, prepare
 from fleet.launch.run.crew import Crew
 from fleet.launch.run.outcome import RoundOutcome, stopped_by

@@ -12,8 +12,7 @@ from fleet.launch.planning.plan import ProcessPlan
 from fleet.launch.processes import guard
 from fleet.launch.processes.child import Child
 from fleet.launch.processes.guard import Guard
-from fleet.launch.processes.logs import end_line
-from fleet.launch.processes.ready import JobIdentity, ReadyProcess
+from fleet.launch.processes.logs import JobIdentity, ReadyProcess, end_line
 
 STDOUT = 1
 

@@ -4,6 +4,9 @@ In a loop over `fleet.data` or `fleet.steps` a step is over when the loop hands 
 gradients are accumulated make one step together, for a step begins when an optimizer steps. In any other loop a step is
 over when an optimizer steps that has stepped in it already: several optimizers that step once a batch each, as those
 of a generator and its discriminator, make one step of it.
+
+Where workers run out of batches at different times and the others' steps wait for them, the steps of the others count
+too once the epoch is over: the count is then the same on all workers.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ class StepCount:
     def __init__(self, num_optimizers: int = 1) -> None:
         self.num = 0
         """How many steps have begun: those behind the script, and from its first optimizer on the present one."""
+        self.num_of_others = 0
+        """How many of them other workers made while this one had no batch left."""
         self._num_optimizers = num_optimizers
         self._stepped: set[int] = set()
         self._loop: int | None = None  # whose batch the step began with
@@ -22,9 +27,13 @@ class StepCount:
         self._open: set[int] = set()
         self._fresh: set[int] = set()  # loops that have handed out a batch since the step began
 
-    def go_to(self, num: int) -> None:
+    def go_to(self, num: int, num_of_others: int = 0) -> None:
         """So many steps lie behind the script, of a former life or of the run whose checkpoint it has loaded."""
-        self.num = num
+        self.num, self.num_of_others = num, num_of_others
+
+    def follow(self, num: int) -> None:
+        """Count the steps that other workers have made, up to `num`: this one had no batch left."""
+        self.go_to(num, self.num_of_others + num - self.num)
 
     def open_loop(self) -> int:
         """A loop over data begins; the number it has from now on."""
@@ -56,6 +65,16 @@ class StepCount:
         self._fresh.clear()
         self._stepped.add(id(optimizer))
         return is_new
+
+    @property
+    def num_own(self) -> int:
+        """How many steps this worker has made itself, as its script would count them."""
+        return self.num - self.num_of_others
+
+    @property
+    def is_behind_loop(self) -> bool:
+        """Whether a loop over data was left, and the present step is not of another that goes on."""
+        return bool(self._num_loops) and not self.is_in_loop
 
     @property
     def is_in_loop(self) -> bool:

@@ -17,7 +17,17 @@ from typing import Final, Self
 
 from fleet import env
 from fleet.jobfiles.wait_notes import forget_wait, note_wait
-from fleet.observe.waits.limits import served_timeout_s
+
+DEFAULT_TIMEOUT_S: Final = 600.0
+
+
+def served_timeout_s() -> float:
+    """In a job with servers.
+
+    Who has set FLEET_STEP_TIMEOUT_S alone lets a step take as long as that says.
+    """
+    return env.FLEET_STALL_TIMEOUT_S.get() or max(DEFAULT_TIMEOUT_S, env.FLEET_STEP_TIMEOUT_S.get() or 0.0)
+
 
 NOTICE_S: Final = 10.0
 # How long a look at what is missing is waited for that nobody needs any more.

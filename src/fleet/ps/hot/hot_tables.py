@@ -13,8 +13,8 @@ from fleet.ps.hot.hot_rows import HotRows, SlotGradients, SlotPlacement
 from fleet.ps.job.rule_table import RULES
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import Answer, LocalTransport, Transport
-from fleet.ps.worker.parts.no_hot_tables import NoHotTables
-from fleet.ps.worker.sending.finite import is_finite, nonfinite_error
+from fleet.ps.worker.parts.contract import NoHotTables
+from fleet.ps.worker.sending.norms import is_finite, nonfinite_error
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

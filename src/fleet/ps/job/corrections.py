@@ -1,6 +1,8 @@
-"""Adam's bias corrections, bit for bit those of csrc/rule/corrections.cc, which multiplies power after power."""
+"""Factors of a whole step: Adam's bias corrections, bit for bit those of csrc/rule/corrections.cc, and clipping's."""
 
 from __future__ import annotations
+
+from math import sqrt
 
 import numpy as np
 import torch
@@ -41,3 +43,12 @@ class Corrections:
             return found
         computed = (1 - self._beta ** count.double()).pow(-self._exponent)
         return torch.where(count > self._size, computed, found)
+
+
+EPSILON = 1e-6
+"""Added to a norm before dividing by it, as in torch."""
+
+
+def factor_of(max_norm: float | None, squared_norm: float) -> float:
+    """The factor for a gradient; 1 where its norm is below the limit, or there is none."""
+    return 1.0 if max_norm is None else min(1.0, max_norm / (sqrt(squared_norm) + EPSILON))

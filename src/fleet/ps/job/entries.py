@@ -10,8 +10,7 @@ Pushes count a key that has no row yet and drop its gradients. Admitted, it star
 from __future__ import annotations
 
 from fleet.errors import UsageError
-from fleet.ps.job.argument_names import says_what_was_meant
-from fleet.ps.job.checks import checked
+from fleet.ps.job.checks import checked, says_what_was_meant
 from fleet.ps.job.named_spec import EntrySpec
 from fleet.strategy.check import Finite, Text, Whole
 

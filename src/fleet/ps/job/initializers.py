@@ -8,8 +8,7 @@
 from __future__ import annotations
 
 from fleet.errors import UsageError
-from fleet.ps.job.argument_names import says_what_was_meant
-from fleet.ps.job.checks import checked
+from fleet.ps.job.checks import checked, says_what_was_meant
 from fleet.ps.job.named_spec import InitializerSpec
 from fleet.strategy.check import Finite
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fleet import env
-from fleet.observe.waits.limits import served_timeout_s
+from fleet.observe.waits.waiting import served_timeout_s
 
 START_TIMEOUT_S: Final = 300.0
 RPC_TIMEOUT_S: Final = 60.0

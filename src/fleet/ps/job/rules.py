@@ -20,8 +20,7 @@ from inspect import signature
 from typing import Any, ParamSpec
 
 from fleet.errors import UsageError
-from fleet.ps.job.argument_names import says_what_was_meant
-from fleet.ps.job.checks import checked
+from fleet.ps.job.checks import checked, says_what_was_meant
 from fleet.ps.job.named_spec import RuleSpec
 from fleet.strategy.check import Check, Finite, Many, Switch
 

@@ -48,6 +48,10 @@ class Attendee(Protocol):
         """Call server 0, whichever that is when the call is made."""
 
 
+class NotComingError(DeadlineError):
+    """Workers that a meeting waits for have left, or have gone on without it."""
+
+
 class WorkerMeetings:
     """Meetings of one worker with the others, under names that all of them use; also a small world.
 
@@ -107,8 +111,8 @@ class WorkerMeetings:
     ) -> list[str]:
         """Say something, and return what every worker has said when all, or all of `others`, have come.
 
-        DeadlineError after `timeout_s`, naming those who have not and `what` they should have called; at once if they
-        have left or, with `is_between_steps` in sync mode, have made a step instead.
+        DeadlineError after `timeout_s`, naming those who have not and `what` they should have called; NotComingError at
+        once if they have left or, with `is_between_steps` in sync mode, have made a step instead.
         """
         if self.size == 1:
             return [text]
@@ -124,7 +128,7 @@ class WorkerMeetings:
                 if reply.is_complete:
                     return list(reply.texts)
                 if reply.elsewhere:
-                    raise DeadlineError(
+                    raise NotComingError(
                         f"{workers_text(reply.elsewhere)} went on, or left, without {what}; every worker calls it, at "
                         "the same step"
                     )

@@ -22,13 +22,11 @@ from fleet.ps.worker.asking.side_thread import NoSideThread
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.life.data_ahead import DataAhead
 from fleet.ps.worker.modes.base import PushPolicy
-from fleet.ps.worker.parts.contract import Done, StepPart, Update
-from fleet.ps.worker.parts.measured_steps import MeasuredSteps
-from fleet.ps.worker.parts.no_hot_tables import NoHotTables
-from fleet.ps.worker.sending.changed_by_hand import refuse_changes
-from fleet.ps.worker.sending.finite import is_finite, nonfinite_error
+from fleet.ps.worker.parts.contract import Done, NoHotTables, StepPart, Update
+from fleet.ps.worker.parts.meters import MeasuredSteps
 from fleet.ps.worker.sending.gradients import Gradients, push_of
-from fleet.ps.worker.sending.kept_tensors import KeptTensors, take_kept
+from fleet.ps.worker.sending.kept_tensors import KeptTensors, refuse_changes, take_kept
+from fleet.ps.worker.sending.norms import is_finite, nonfinite_error
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor
@@ -172,7 +170,7 @@ class Worker:
         )
         gradients.steps = self.done.num_updates + 1
         update = Update(gradients, table_lrs, self.done.count.num, is_new)
-        self._send(update, self._lookups.waiting())
+        self._send(update, self._lookups.waiting(table_lrs))
         self.client.row_limits.check()
 
     def _dense_gradients(self, groups: Mapping[int, float]) -> tuple[list[list[Tensor]], tuple[int, ...]]:

@@ -23,10 +23,9 @@ from fleet.nn.sparse import SparseModule, TableRequest
 from fleet.ps.job import rules as server_rules
 from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.difference import table_difference
-from fleet.ps.job.from_torch import check_fresh, rule_of
+from fleet.ps.job.from_torch import check_fresh, distinct_parameters, rule_of
 from fleet.ps.job.named_spec import RuleSpec
 from fleet.ps.job.placement import place
-from fleet.ps.job.server_parameters import distinct_parameters
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.worker.optimizer import ServerOptimizer, Share
 from fleet.ps.worker.sending.encoding import refuse_dense_wire, with_wire
@@ -37,8 +36,8 @@ from fleet.strategy.mode import Mode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from fleet.ps.job.from_torch import Named
     from fleet.ps.job.placement import Dispatch, Dispatcher
-    from fleet.ps.job.server_parameters import Named
     from fleet.ps.worker.asking.given_rows import GivenRows
     from fleet.roles import Identity
 

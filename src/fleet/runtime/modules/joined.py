@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fleet.jobfiles.ending import begin_work
 from fleet.observe.metrics.step_count import StepCount
+from fleet.ps.job.patience import step_timeout_s
 from fleet.ps.together.resharding import Wishes
+from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.ps.worker.asking.given_rows import write_rows
 from fleet.ps.worker.life.inputs import StepInputs
 from fleet.ps.worker.life.passing import Passing
@@ -84,7 +87,7 @@ def join(
         wishes = Wishes(client, begin_reshard)
         passing = None
         if isinstance(policy, Sync) and job.num_workers > 1:
-            passing = Passing(client, policy, done, progress, wishes.look)
+            passing = Passing(client, policy, done, progress, wishes.look, partial(_most_steps, client))
         parts = [wishes, *_go_on(client, policy, flat, done, progress)]
         if not is_first:
             take_kept(client, kept)
@@ -96,6 +99,13 @@ def join(
             policy.close()
         raise
     return Joined(client, policy, flat, device, kept, done, progress, passing, parts)
+
+
+def _most_steps(client: Client, end: str, num_steps: int, others: Sequence[int]) -> int:
+    """The most steps that a worker has made when an epoch ends; the others took part in its last step."""
+    meetings = WorkerMeetings(client, "epochs", step_timeout_s())
+    said = meetings.meet(end, str(num_steps), "the end of an epoch", others=others, is_between_steps=True)
+    return max(int(text) for text in said if text)
 
 
 def _keep_changed(kept: KeptTensors, progress: ScriptProgress | None) -> None:
@@ -151,7 +161,7 @@ def _go_on(
     progress.check_run(client.run)
     progress.resume(client.resumed_position)
     done.num_updates -= progress.num_redone
-    done.count.go_to(progress.num_steps)
+    done.count.go_to(progress.num_steps, progress.num_steps_of_others)
     parts: list[StepPart] = [StoredProgress(progress, done.count)]
     inputs = StepInputs.of(client.worker) if client.job.mode == Mode.SYNC else None
     if inputs is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fleet import env
 from fleet.net import Endpoint
-from fleet.observe.waits.limits import served_timeout_s
+from fleet.observe.waits.waiting import served_timeout_s
 from fleet.ps.job.patience import is_durable, rpc_timeout_s
 from fleet.ps.stall.remote_board import RemoteBoard
 from fleet.ps.stall.report import Limits

@@ -24,8 +24,7 @@ from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.calling.server_set import Elsewhere
 from fleet.ps.worker.modes import POLICIES
 from fleet.ps.worker.optimizer import ServerOptimizer
-from fleet.ps.worker.parts.contract import AtClose, StepPart
-from fleet.ps.worker.parts.no_hot_tables import NoHotTables
+from fleet.ps.worker.parts.contract import AtClose, NoHotTables, StepPart
 from fleet.ps.worker.sending.clipped import mark_shared
 from fleet.ps.worker.sending.dense_ahead import make_ahead
 from fleet.ps.worker.sending.flat import FlatParameters

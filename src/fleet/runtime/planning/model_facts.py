@@ -15,7 +15,7 @@ from fleet.cores import num_cores
 from fleet.nn.sparse import SparseModule
 from fleet.optim.kinds import kind_of
 from fleet.planner.facts import DenseFacts, Machines, TableFacts
-from fleet.planner.state import is_known, state_bytes
+from fleet.planner.memory import is_known, state_bytes
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.wire.budget import memory_bytes
 

@@ -155,8 +155,10 @@ class Checkpoint:
         log.warning("the metric is %r: this checkpoint is never the best", value)
         return None
 
-    def _start(self, saving: Saving) -> None:
+    def _start(self, saving: Saving | None) -> None:
         self._saving = saving
+        if saving is None:
+            return
         # Before the process group is left, which was registered earlier.
         atexit.register(self._finish)
         note_the_end()

@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from fleet.collective.model import DistributedModel
-from fleet.collective.modes.sharded_state import ShardedState
+from fleet.collective.modes.sharded import ShardedState
 from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import CheckpointError, NotReadyError, UsageError
 from fleet.runtime.training.reading import CheckpointSource, Want

@@ -46,7 +46,8 @@ class Rejoined:
         self._workers = workers
         self._progress = progress
         self._random = StreamChanges(parts.worker.device)
-        self._known = [0, 0, 0]  # at the last save or load: the script's count, Fleet's count of steps, epochs done
+        # At the last save or load: the script's count, Fleet's count of steps, epochs done, the steps made here.
+        self._known = [0, 0, 0, 0]
         self._was_told = False  # whether the script asked for the step of the former life
         self._warned: set[str] = set()
         self._stored: Mapping[str, Any] | None = progress.add_part(name, self._state, self._restore)
@@ -69,7 +70,8 @@ class Rejoined:
         log.warning("%s: if this worker is killed, its next life cannot tell where the script was; %s", text, REMEDY)
 
     def _now(self, step: int) -> list[int]:
-        return [step, self._parts.worker.done.count.num, self._epoch()]
+        count = self._parts.worker.done.count
+        return [step, count.num, self._epoch(), count.num_own]
 
     def _epoch(self) -> int:
         """How many epochs of the data are done."""
@@ -94,13 +96,15 @@ class Rejoined:
             return None
         self._progress.data_asked()
         self._was_told = True
-        step, count, epochs = self._known
-        if step not in (count, epochs):
+        step, count, epochs, own = self._known
+        if step not in (count, epochs, own):
             raise UsageError(
                 f"this worker was started again behind {self._progress.num_steps} steps, and nobody knows where that "
                 f"is by the count of its script, which called save({step}) after {count} steps; {REMEDY}"
             )
-        return self._progress.num_steps if step == count else self._epoch()
+        if step in (count, own):
+            return self._progress.num_steps - (0 if step == count else self._progress.num_steps_of_others)
+        return self._epoch()
 
     def _objects(self) -> Iterator[tuple[str, Stateful]]:
         yield from ((f"scheduler {number}", one) for number, one in enumerate(self._parts.objects.schedulers))

@@ -54,9 +54,10 @@ class Run(ABC):
     @abstractmethod
     def write(
         self, number: int, step: int, metric: float | None, captured: Captured | str, *, background: bool
-    ) -> Saving:
+    ) -> Saving | None:
         """Begin to write what was captured, as the `number`th save; a text says why this worker has nothing.
 
+        None if the save is left out, since workers have left that would be needed; a warning has said so.
         Not in `background`, what this worker does not write itself is written before this returns.
         """
 

@@ -20,7 +20,7 @@ from fleet.checkpoint import Manifest, StepFolders, abort
 from fleet.collective.model import DistributedModel
 from fleet.errors import CheckpointError, FleetError, NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
-from fleet.ps.together.worker_meetings import WorkerMeetings
+from fleet.ps.together.worker_meetings import NotComingError, WorkerMeetings
 from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.runtime.modules.module_job import ModuleJob
 from fleet.runtime.saved import saving
@@ -35,6 +35,8 @@ from fleet.runtime.training.served_writer import ServedWriter, Target
 from fleet.runtime.training.writer import Captured, Keep, text_of
 
 log = logging.getLogger(__name__)
+
+UNEVEN = "; workers have had different numbers of batches: count with fleet.steps_done(), or save behind the loop"
 
 
 def is_served(model: object, optimizer: object) -> bool:
@@ -97,13 +99,14 @@ class ServedRun(Run):
         self._former.check(step)
         number = self._former.num_taken("save") - 1
         begin, outcome = f"save/{number}/begin", f"save/{number}/outcome"
-        if self.workers.is_told(outcome, [0]):
-            return None
         assert self._to is not None
-        if self._parts.index == 0 and self.workers.is_told(begin, [0]) and step in self._to[0].complete():
-            self.workers.tell(outcome, "")  # it was committed, and then worker 0 died
-            return None
-        return number
+        is_over = self.workers.is_told(outcome, [0])
+        if self.workers.is_told(begin) and (is_over or self._parts.index == 0):
+            most = self._agree(self.workers.meet(begin, "", f"save({step})"))
+            if not is_over and most in self._to[0].complete():  # it was committed, and then worker 0 died
+                self.workers.tell(outcome, "")
+                is_over = True
+        return None if is_over else number
 
     def passed_load(self) -> int | None:
         return self._worker.done.count.num if self._former is not None and self._former.is_past("load") else None
@@ -138,12 +141,18 @@ class ServedRun(Run):
 
     def write(
         self, number: int, step: int, metric: float | None, captured: Captured | str, *, background: bool
-    ) -> ServedWriter:
+    ) -> ServedWriter | None:
         assert self._to is not None
         steps, keep = self._to
         target = Target(self._worker, self.workers, steps, keep, self._timeout_s)
         try:
-            writing = self._begin(number, step, captured)
+            writing, step = self._begin(number, step, captured)
+        except NotComingError as error:
+            if (client := self._worker.client).job.mode == "sync":
+                why = f"{error}{UNEVEN if client.num_ended else ''}"
+                raise CheckpointError(f"checkpoint step {step} was not written: {why}") from error
+            log.warning("save(%d) is left out: %s", step, error)
+            return None
         except FleetError as error:
             raise CheckpointError(f"checkpoint step {step} was not written: {error}") from error
         is_sync = self._worker.client.job.mode == "sync"
@@ -167,10 +176,16 @@ class ServedRun(Run):
         writer.start()
         return writer
 
-    def _begin(self, number: int, step: int, captured: Captured | str) -> Path:
-        """Wait until every worker has come; returns the folder to write. CheckpointError on all if one has nothing."""
+    def _begin(self, number: int, step: int, captured: Captured | str) -> tuple[Path, int]:
+        """Wait until every worker has come; returns the folder to write, and the step that it is of.
+
+        CheckpointError on all if one has nothing. Behind a loop, workers that count their own steps may have different
+        numbers of them: the step is that of the worker with the most.
+        """
         assert self._to is not None
-        said: dict[str, Any] = {"step": step}
+        count = self._worker.done.count
+        is_count = count.is_behind_loop and step in (count.num, count.num_own)
+        said: dict[str, Any] = {"step": count.num if is_count else step, "is_count": is_count}
         writing: Path | None = None
         try:
             if isinstance(captured, str):
@@ -178,7 +193,7 @@ class ServedRun(Run):
             # Where a former life of worker 0 has begun this save, what it said counts.
             is_begun = self._former is not None and self.workers.is_told(f"save/{number}/begin", [0])
             if self._parts.index == 0 and not is_begun:
-                writing = self._to[0].begin(step)
+                writing = self._to[0].begin(said["step"])
                 said["path"] = str(writing)
         except FleetError as error:
             said["error"] = str(error)
@@ -188,7 +203,7 @@ class ServedRun(Run):
             for worker, each in enumerate(told):
                 if "error" in each:
                     raise CheckpointError(f"worker {worker}: {each['error']}")
-                if each["step"] != told[0]["step"]:
+                if each["step"] != told[0]["step"] and not all(one["is_count"] for one in told):
                     raise CheckpointError(
                         f"worker {worker} saves step {each['step']} while worker 0 saves step {told[0]['step']}; "
                         "save the same step on every worker"
@@ -197,7 +212,15 @@ class ServedRun(Run):
             if writing is not None:
                 abort(writing)
             raise
-        return Path(told[0]["path"])
+        return Path(told[0]["path"]), self._agree(texts)
+
+    def _agree(self, texts: Sequence[str]) -> int:
+        """The step of a save by what all workers have said, from which those that count steps count on."""
+        told = [json.loads(text) for text in texts]
+        most = max(int(each["step"]) for each in told)
+        if all(each["is_count"] for each in told):
+            self._worker.done.count.follow(most)
+        return most
 
     def restore(self, source: CheckpointSource) -> None:
         ServedRestore(self._parts, source).run(self.workers)

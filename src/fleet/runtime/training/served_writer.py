@@ -150,4 +150,4 @@ class ServedWriter(threading.Thread):
             pieces = write_spans(self._writing, workers.rank, workers.size, captured.parts)
         except Exception as error:  # of whatever kind: the others wait for an answer
             return json.dumps({"error": text_of(error)})
-        return json.dumps({"account": replace(captured.account, pieces=pieces).to_text()})
+        return json.dumps({"account": replace(captured.account, step=self._step, pieces=pieces).to_text()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import VariableError
-from fleet.observe.waits.limits import served_timeout_s
+from fleet.observe.waits.waiting import served_timeout_s
 from fleet.ps.job.patience import rpc_timeout_s, step_timeout_s
 
 

@@ -26,8 +26,7 @@ from fleet.ps.job.rules import SGD
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.journal.files import snapshots_in
 from fleet.ps.meetings import pieces
-from fleet.ps.meetings.pace import Pace
-from fleet.ps.meetings.pieces import Extent, Key, PieceQueues
+from fleet.ps.meetings.pieces import Extent, Key, Pace, PieceQueues
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import LocalTransport

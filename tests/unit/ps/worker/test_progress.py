@@ -25,6 +25,9 @@ class Batches:
     def state_dict(self) -> dict[str, Any]:
         return {"epoch": self.epoch, "count": self.count}
 
+    def settings(self) -> dict[str, Any]:
+        return {}
+
     def go_on_at(self, state: Mapping[str, Any]) -> None:
         self.epoch, self.count = state["epoch"], state["count"]
 
@@ -38,6 +41,7 @@ class Batches:
             yield from self.place.watched(self._rest())
             self.place.end_epoch(self.epoch)
         self.epoch, self.count = self.epoch + 1, 0
+        self.place.remember()
 
 
 @pytest.mark.parametrize("left", [b"1234", b"00000000 [", b'deadbeef ["third", 3]\n'])
@@ -64,7 +68,7 @@ def test_a_script_goes_on_with_the_batch_of_its_last_push(tmp_path: Path) -> Non
     position = b""
     for _ in range(2):
         for batch in Batches(former) if former.turns.take("loop") == 1 else ():
-            position = former.capture(batch[1] - 1, is_new=True)
+            position = former.capture(batch[1] - 1, 0, is_new=True)
             if batch == (0, 2):
                 break
     former.answers.close()
@@ -78,7 +82,8 @@ def test_a_script_goes_on_with_the_batch_of_its_last_push(tmp_path: Path) -> Non
 
 
 def test_epochs_that_are_done_are_passed_over_unless_the_script_asks(tmp_path: Path) -> None:
-    stored = {"data": {"0": {"epoch": 2, "count": 1}}, "turns": {"util": 5}, "parts": {}, "redone": 1, "step": 7}
+    stored = {"data": {"0": {"epoch": 2, "count": 1}}, "turns": {"util": 5}, "parts": {}, "redone": 1, "open": [0]}
+    stored |= {"step": 7, "of_others": 0}
     for asks, expected in ((False, [[], [], [(2, 2), (2, 3)]]), (True, [[(2, 2), (2, 3)]])):
         progress = ScriptProgress(tmp_path)
         progress.resume(json.dumps(stored).encode())
@@ -109,9 +114,9 @@ def test_a_step_of_two_optimizers_is_made_again_from_its_first_batch(tmp_path: P
     real, fake = Batches(former), Batches(former)
     fakes = iter(fake)
     for step, _ in enumerate(real):
-        former.capture(step, is_new=True)
+        former.capture(step, 0, is_new=True)
         next(fakes)
-        position = former.capture(step, is_new=False)
+        position = former.capture(step, 0, is_new=False)
         if step == 1:
             break
     former.answers.close()
@@ -137,7 +142,7 @@ def test_steps_on_data_of_the_scripts_own_are_of_the_moment_of_their_first_looku
     for step in range(3):
         former.begin_forward(steps)
         had.value += 10  # between the lookup and the step, as a mean of losses
-        position = former.capture(step, is_new=steps.enter(optimizer))
+        position = former.capture(step, 0, is_new=steps.enter(optimizer))
     former.answers.close()
     present = life(count)
     present.resume(position)
@@ -146,4 +151,35 @@ def test_steps_on_data_of_the_scripts_own_are_of_the_moment_of_their_first_looku
     present.count_asked()
     present.begin_forward(StepCount())
     assert (present.num_steps, present.num_redone, count.value) == (2, 1, 20)
+    present.answers.close()
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_script_may_make_a_reader_for_each_epoch(asks: bool, tmp_path: Path) -> None:
+    former = ScriptProgress(tmp_path)
+    position, numbers = b"", []
+    for epoch in range(3):
+        data: Any = None  # the reader before is gone, as where a function made it
+        data = Batches(former)
+        numbers.append((data.place.number, former.turns.take("made")))
+        for count, _ in enumerate(data):
+            former.turns.take("util")
+            position = former.capture(3 * epoch + count, 0, is_new=True)
+            if (epoch, count) == (2, 1):
+                break
+    former.answers.close()
+    present = ScriptProgress(tmp_path)
+    present.resume(position)
+    if asks:
+        present.data_asked()
+    seen, made = [], []
+    for _ in range(2 if asks else 0, 3):
+        data = Batches(present)
+        made.append(present.turns.take("made"))
+        seen.append(list(data))
+    assert numbers == [(0, 1), (1, 2), (2, 3)]
+    assert (seen, made) == (([[(0, 2), (0, 3)]], [1]) if asks else ([[], [], [(0, 2), (0, 3)]], [1, 2, 3]))
+    assert data.place.number == 2
+    assert (present.turns.take("util"), present.turns.take("made")) == (8, 4)
+    assert Batches(present).place.number == 3
     present.answers.close()

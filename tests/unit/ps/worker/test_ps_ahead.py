@@ -7,8 +7,7 @@ import torch
 
 from fleet.ps.job.dense_spec import DenseBlock
 from fleet.ps.worker.sending import dense_ahead
-from fleet.ps.worker.sending.backoff import FIRST_REST, LONGEST_REST, PATIENCE, Backoff
-from fleet.ps.worker.sending.dense_ahead import buckets_of
+from fleet.ps.worker.sending.dense_ahead import FIRST_REST, LONGEST_REST, PATIENCE, Backoff, buckets_of
 from fleet.ps.worker.sending.flat import FlatParameters
 from fleet.ps.worker.sending.flat_layout import Portion
 

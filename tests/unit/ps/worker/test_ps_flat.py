@@ -18,8 +18,8 @@ from torch import nn
 
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.job.dense_spec import DenseBlock
+from fleet.ps.job.from_torch import distinct_parameters
 from fleet.ps.job.placement import HashName, place
-from fleet.ps.job.server_parameters import distinct_parameters
 from fleet.ps.worker.sending.flat import FlatParameters
 from fleet.ps.worker.sending.flat_layout import ALIGNMENT
 

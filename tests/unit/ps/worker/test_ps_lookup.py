@@ -80,6 +80,53 @@ def test_used_rows_warn_of_nothing(is_async: bool, caplog: pytest.LogCaptureFixt
     assert not caplog.records
 
 
+class TwoTowers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        normal = fleet.initializers.Normal(std=0.5)
+        self.users, self.items = (fleet.nn.Embedding(4, initializer=normal) for _ in range(2))
+
+    def forward(self, ids: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        products: torch.Tensor = self.users(ids[0]) * self.items(ids[1])
+        return products.square().sum()
+
+
+def trained_towers(*, is_async: bool, is_prefetched: bool) -> dict[str, torch.Tensor]:
+    """What eight batches make of two towers, each with an optimizer of its own."""
+    torch.manual_seed(0)
+    model, strategy, own = TwoTowers(), fleet.DistributedStrategy(), Fleet()
+    strategy.a_sync = is_async
+    own.init(strategy=strategy)
+    own.distributed_model(model)
+    towers = [own.distributed_optimizer(torch.optim.SGD(one.parameters(), lr=0.1)) for one in model.children()]
+    batches = [(torch.randint(9, (5,)), torch.randint(9, (5,))) for _ in range(8)]
+    ahead = own.prefetch(batches, model, keys=lambda ids: {"users": ids[0], "items": ids[1]})
+    try:
+        own.init_worker()
+        for ids in ahead if is_prefetched else batches:
+            model(ids).backward()
+            for tower in towers:
+                tower.step()
+                tower.zero_grad()
+        own.flush()
+        return own.gather_state_dict(model)
+    finally:
+        own.shutdown()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_prefetched_rows_are_used_with_several_optimizers(is_async: bool) -> None:
+    before = meters.counts().get("ids", 0)
+    trained_towers(is_async=is_async, is_prefetched=True)
+    assert meters.counts()["ids"] - before == 8 * 2 * 5
+
+
+def test_rows_are_prefetched_as_every_optimizer_leaves_them() -> None:
+    found, expected = (trained_towers(is_async=False, is_prefetched=ahead) for ahead in (True, False))
+    for name in expected:
+        assert torch.equal(found[name], expected[name]), name
+
+
 def test_a_module_that_moved_says_so() -> None:
     model = model_of_one_table()
     with job(model, is_async=False):

@@ -33,8 +33,8 @@ def test_a_step_of_two_updates_comes_back_whatever_was_written_after_it(tmp_path
     former = StepInputs(tmp_path)
     for step in range(1, 4):
         for update in (2 * step - 1, 2 * step):
-            former.keep(step, update, floats(update), [floats(step, update)], is_new=update % 2 == 1)
-    former.keep(4, 7, floats(7), [floats(4, 7)], is_new=True)  # nobody has heard of it
+            former.keep(update, floats(update), [floats(step, update)], is_new=update % 2 == 1)
+    former.keep(7, floats(7), [floats(4, 7)], is_new=True)  # nobody has heard of it
     former.close()
     present = StepInputs(tmp_path)
     assert present.begin_again(5, 6)
@@ -44,13 +44,13 @@ def test_a_step_of_two_updates_comes_back_whatever_was_written_after_it(tmp_path
 
 def test_a_life_that_ends_in_the_step_that_it_made_again_leaves_it_whole(tmp_path: Path) -> None:
     former = StepInputs(tmp_path)
-    former.keep(1, 1, floats(1), [floats(1, 1)], is_new=True)
-    former.keep(1, 2, floats(2), [floats(1, 2)], is_new=False)  # not sent: it is computed again
+    former.keep(1, floats(1), [floats(1, 1)], is_new=True)
+    former.keep(2, floats(2), [floats(1, 2)], is_new=False)  # not sent: it is computed again
     former.close()
     second = StepInputs(tmp_path)
     assert second.begin_again(1, 1)
     read_back(second, 1)
-    second.keep(1, 2, floats(9), [floats(9, 9)], is_new=False)
+    second.keep(2, floats(9), [floats(9, 9)], is_new=False)
     second.close()
     third = StepInputs(tmp_path)
     assert third.begin_again(1, 2)
@@ -59,7 +59,7 @@ def test_a_life_that_ends_in_the_step_that_it_made_again_leaves_it_whole(tmp_pat
 
 def test_a_record_that_was_half_written_is_none(tmp_path: Path) -> None:
     former = StepInputs(tmp_path)
-    former.keep(1, 1, None, [floats(1, 2)], is_new=True)
+    former.keep(1, None, [floats(1, 2)], is_new=True)
     former.close()
     path = tmp_path / "inputs-1"
     path.write_bytes(path.read_bytes()[:-3])
@@ -69,4 +69,4 @@ def test_a_record_that_was_half_written_is_none(tmp_path: Path) -> None:
 def test_a_disk_that_is_full_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="writes down what it computes with, and cannot in .*file/inputs-1"):
-        StepInputs(tmp_path / "file").keep(1, 1, None, [], is_new=True)
+        StepInputs(tmp_path / "file").keep(1, None, [], is_new=True)

@@ -19,9 +19,8 @@ from fleet.ps.worker.asking.lookup_maker import LookupMaker
 from fleet.ps.worker.asking.side_thread import NoSideThread, SideThread
 from fleet.ps.worker.life.redo import Redo
 from fleet.ps.worker.life.stored_progress import StoredProgress
-from fleet.ps.worker.parts.contract import AtClose, StepPart, Update
-from fleet.ps.worker.parts.measured_steps import MeasuredSteps
-from fleet.ps.worker.parts.no_hot_tables import NoHotTables
+from fleet.ps.worker.parts.contract import AtClose, NoHotTables, StepPart, Update
+from fleet.ps.worker.parts.meters import MeasuredSteps
 from fleet.ps.worker.sending.dense_ahead import DenseAhead
 from fleet.ps.worker.worker import Worker
 from fleet.runtime.modules.start_worker import Rouser

@@ -10,8 +10,7 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.ps.job.staging import download, upload, wait_for
-from fleet.ps.worker.asking.keys import Route, route
-from fleet.ps.worker.asking.keys_cuda import route_there
+from fleet.ps.worker.asking.keys import Route, route, route_there
 from fleet.ps.worker.parts.meters import measured, routed
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from fleet.ps.worker.asking.lookup import Lookup, Request, completed, make_lookup
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fleet.ps.worker.asking.side_thread import After, MadeLater, MadeNow, NoSideThread
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.modes.base import PushPolicy
-    from fleet.ps.worker.parts.no_hot_tables import NoHotTables
+    from fleet.ps.worker.parts.contract import NoHotTables
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,12 @@ class PendingLookup:
             self._lookup = self._made.get()
             used_here(self._lookup.inverse)
         return self._lookup
+
+    def drop_rows(self) -> None:
+        """Keep the keys alone: the rows, if they are there, are those of before a step."""
+        lookup = self.get()
+        if lookup.rows is not None:
+            self._lookup = lookup.asked_again(only_read=lookup.request.only_read)
 
 
 class LookupMaker(StepPart):
@@ -73,12 +79,15 @@ class LookupMaker(StepPart):
         ):
             self._policy.pull(pulled)
 
-    def waiting(self) -> list[Lookup]:
-        """Lookups whose rows are to be asked for when the step is over."""
+    def waiting(self, tables: Collection[int]) -> list[Lookup]:
+        """Lookups whose rows are to be asked for when a step is over that changes these tables."""
         if self._policy.pulls_ahead:
             return []
-        lookups = [one.get() for one in self._ahead if not self._is_hot(one.request)]
-        return [lookup for lookup in lookups if lookup.rows is None]
+        cold = [one for one in self._ahead if not self._is_hot(one.request)]
+        for one in cold:
+            if one.request.table in tables:
+                one.drop_rows()
+        return [lookup for one in cold if (lookup := one.get()).rows is None]
 
     def forget_all(self) -> None:
         """Drop all lookups made ahead, and their rows, which were replaced on the servers."""
@@ -89,8 +98,9 @@ class LookupMaker(StepPart):
         self._ahead.clear()
 
     def begin(self, used: Sequence[Lookup], *, is_new: bool) -> None:  # noqa: ARG002
-        """Drop what was ahead when the last step ended and is still unused: this step makes its rows old."""
-        self._forget([one for one in self._ahead if one in self._last_ahead])
+        """Drop what was ahead when the last step ended and is still unused, unless its batch is yet to come."""
+        if is_new:
+            self._forget([one for one in self._ahead if one in self._last_ahead])
 
     def after_push(self, update: Update) -> None:  # noqa: ARG002
         self._last_ahead = list(self._ahead)

@@ -17,11 +17,10 @@ from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
 from fleet.ps.worker.calling.changes import WorkerChanges
-from fleet.ps.worker.calling.joining import Joining, apart
+from fleet.ps.worker.calling.joining import Joining, RowLimits, apart
 from fleet.ps.worker.calling.outbox import own_outbox
 from fleet.ps.worker.calling.pending import Answers, Pending, PendingPull
 from fleet.ps.worker.calling.requests import OutgoingPull, OutgoingPush, calls_to
-from fleet.ps.worker.calling.row_limits import RowLimits
 from fleet.ps.worker.calling.server_set import Elsewhere, ServerSet, following
 from fleet.ps.worker.parts.meters import measured
 from fleet.ps.worker.sending.encoding import Encoder

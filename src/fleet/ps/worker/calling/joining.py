@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.errors import UsageError
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
 
 if TYPE_CHECKING:
+    from fleet.ps.job.spec import JobSpec
+    from fleet.ps.worker.calling.pending import Answers
     from fleet.ps.worker.calling.server_set import ServerSet
 
 
@@ -57,3 +60,33 @@ def apart(replies: Sequence[ps_pb2.DeclareReply.Header], server_set: ServerSet) 
             f"{max(versions)} pushes: it was started again and has lost its tables; load one checkpoint into all"
         )
     return None
+
+
+class RowLimits:
+    """What a worker knows of the rows of tables with a limit; false where no table has one."""
+
+    def __init__(self, job: JobSpec) -> None:
+        self._limited = [spec for spec in job.tables if spec.max_rows]
+        self._num_rows = [0] * len(self._limited)
+        self.was_exceeded = False
+        """Whether `check` has raised."""
+
+    def __bool__(self) -> bool:
+        return bool(self._limited)
+
+    def note(self, answers: Answers) -> None:
+        """Note what the answers to a push say, one per server."""
+        self._num_rows = [sum(header.rows[index] for header, _ in answers) for index in range(len(self._limited))]
+
+    def check(self) -> None:
+        """UsageError if a table has more rows, on all servers, than it was declared for.
+
+        A push is not checked when it is answered: it has been applied, and its answer must be taken over first.
+        """
+        for spec, num_rows in zip(self._limited, self._num_rows, strict=True):
+            if num_rows > spec.max_rows:
+                self.was_exceeded = True
+                raise UsageError(
+                    f"table {spec.name!r} is declared for {spec.max_rows} ids and now has rows for {num_rows}; end "
+                    "this job, and raise its size, or train fewer distinct ids"
+                )

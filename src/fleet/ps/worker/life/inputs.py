@@ -35,6 +35,7 @@ class StepInputs:
         self._paths = [folder / "inputs-0", folder / "inputs-1"]
         self._files = [-1, -1]
         self._ends = [0, 0]  # of what a former life has written and this one still needs
+        self._turn = 0  # the file of the present step
         self._left: list[list[Floats]] = []  # of the updates that are made again
         self._next_row = 0
 
@@ -44,12 +45,11 @@ class StepInputs:
         folder = env.FLEET_DURABLE.get()
         return None if folder is None else cls(Path(folder) / f"worker-{worker}")
 
-    def keep(
-        self, step: int, update: int, dense: torch.Tensor | None, rows: Sequence[torch.Tensor], *, is_new: bool
-    ) -> None:
+    def keep(self, update: int, dense: torch.Tensor | None, rows: Sequence[torch.Tensor], *, is_new: bool) -> None:
         """Write down what an update was computed from, before it is sent; `is_new`: it is the first of its step."""
         arrays = [_array(torch.empty(0) if dense is None else dense), *map(_array, rows)]
-        number = step % 2
+        self._turn ^= is_new
+        number = self._turn
         path = self._paths[number]
         try:
             if self._files[number] < 0:
@@ -81,7 +81,7 @@ class StepInputs:
                     found[record.lsn] = [np.frombuffer(one, np.float32) for one in record.parts[0].tensors]
                     if record.lsn == last and all(update in found for update in range(first, last + 1)):
                         self._left = [found[update] for update in range(first, last + 1)]
-                        self._ends[number] = record.end
+                        self._turn, self._ends[number] = number, record.end
                         return True
         return False
 

@@ -2,12 +2,13 @@
 
 A step waits for a push of every worker. One that has no batch left takes part in it with a pass, which has no gradients
 and does not count in its mean. A step that has passes only changes nothing: everybody knows then that the epoch is
-over, and goes on. So it costs one empty step for an epoch, and nothing for a batch.
+over, tells the others how many steps it has made, counts on from the most of them, and goes on. So it costs one empty
+step and one meeting for an epoch, and nothing for a batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,12 +38,19 @@ class Passing:
     """
 
     def __init__(
-        self, client: Client, policy: Sync, done: Done, progress: ScriptProgress | None, before_pass: Callable[[], None]
+        self,
+        client: Client,
+        policy: Sync,
+        done: Done,
+        progress: ScriptProgress | None,
+        before_pass: Callable[[], None],
+        most_steps: Callable[[str, int, Sequence[int]], int],
     ) -> None:
+        """`most_steps`: told the name of an end, this worker's steps and who is there, the most that anybody has."""
         self._is_ahead = False
         self._client, self._policy, self._done = client, policy, done
         self._progress = progress
-        self._before_pass = before_pass
+        self._before_pass, self._most_steps = before_pass, most_steps
         self._owed: Callable[[], None] | None = None
 
     @contextmanager
@@ -113,6 +121,7 @@ class Passing:
             self._policy.pass_on(self._done.num_updates)
             self._done.num_steps += 1
             num_passes += 1
+        self._done.count.follow(self._most_steps(f"{TURN}/{number}", self._done.count.num, client.passed))
         client.forget_passed()
         if num_passes > 1:  # the others have trained meanwhile
             self._policy.refresh(is_exact=False)  # as the others have them

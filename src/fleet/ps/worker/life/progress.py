@@ -8,8 +8,9 @@ the script makes that step again, and so does again what comes after it; what se
 
 Data. Each reader has a place, by the order in which readers are made. In the next life a loop over an epoch that
 was done yields nothing, and the loop of the present one begins with that batch. A script that asks where it is, and
-begins its loops there, gets no empty loops. Data that is the script's own has no place: there the moment is that of the
-first lookup for the step, and the script must ask how many steps lie behind it.
+begins its loops there, gets no empty loops; if it makes a reader for each epoch, the first over the same data has the
+place of the one that was in hand. Data that is the script's own has no place: there the moment is that of the first
+lookup for the step, and the script must ask how many steps lie behind it.
 
 Turns. What all workers do together, such as a barrier, is told apart by counting. A script that runs again leaves out
 what was inside the loops that are empty now, so counts are noted at the end of each epoch, and stored with each push.
@@ -88,10 +89,13 @@ class ScriptProgress:
         """How many of the updates that a former life has sent this one makes again, without sending them."""
         self.num_steps = 0
         """How many steps lay behind the former life when it began the last one that the servers know."""
+        self.num_steps_of_others = 0
+        """How many of those other workers made while it had no batch left."""
         self.has_resumed = False
         """Whether a former life has pushed something."""
         self._at_redo: Callable[[], None] = lambda: None
         self._places: list[ReaderPlace] = []
+        self._open: list[int] = []  # the readers of the former life that a loop had in hand
         self._trained: set[int] = set()
         self._stored: dict[str, dict[str, Any]] = {}
         self._stored_turns: dict[str, int] = {}
@@ -107,9 +111,18 @@ class ScriptProgress:
 
     def add(self, reader: Reader) -> ReaderPlace:
         """Give a reader its place; all lives of a worker make their readers in the same order."""
-        place = ReaderPlace(self, reader, len(self._places))
+        place = ReaderPlace(self, reader, 1 + max((one.number for one in self._places), default=-1))
         self._places.append(place)
         return place
+
+    def open_place(self) -> int | None:
+        """The reader that a former life had in hand, if this one has not made it; None: it has, or nobody had one.
+
+        So it is where a script makes a reader for each epoch, and begins at the epoch that was under way.
+        """
+        if self._has_caught_up or not self.is_asked or any(one.number in self._open for one in self._places):
+            return None
+        return min(self._open, default=None)
 
     def add_part(self, name: str, state: Callable[[], Any], restore: Callable[[Any], None]) -> Any:
         """Have something small stored with every push; returns what a former life stored, or None.
@@ -176,8 +189,11 @@ class ScriptProgress:
         self._go_on_alone()
         self._own = self.moment(set())
 
-    def capture(self, num_steps: int, *, is_new: bool) -> bytes:
-        """Where this worker was when the present step began, behind `num_steps` others; `is_new`: it begins now."""
+    def capture(self, num_steps: int, num_of_others: int, *, is_new: bool) -> bytes:
+        """Where this worker was when the present step began, behind `num_steps` others; `is_new`: it begins now.
+
+        `num_of_others`: how many of those it has not made itself.
+        """
         self._go_on_alone()
         fresh = self._fresh()
         if is_new or self._present is None:
@@ -193,12 +209,19 @@ class ScriptProgress:
         data = {name: state for name, state in self._present.data.items() if int(name) in self._trained}
         stored = {
             "data": data | self._stored,
+            "open": sorted(self._in_hand()),
             "turns": self._present.turns,
             "parts": self._present.parts,
             "redone": self._num_updates,
             "step": num_steps,
+            "of_others": num_of_others,
         }
         return json.dumps(stored, separators=(",", ":")).encode()
+
+    def _in_hand(self) -> set[int]:
+        """The readers over which loops are under way."""
+        handed = set() if self._handed is None else self._handed.from_places
+        return handed | {place.number for place in self._places if place.moment is not None}
 
     def _fresh(self) -> list[ScriptMoment]:
         """The moments of batches in hand on which no optimizer has stepped yet.
@@ -229,8 +252,9 @@ class ScriptProgress:
         try:
             stored = json.loads(position)
             self._stored, self._stored_turns = dict(stored["data"]), dict(stored["turns"])
+            self._open = list(stored["open"])
             self._stored_parts, self.num_redone = dict(stored["parts"]), int(stored["redone"])
-            self.num_steps = int(stored["step"])
+            self.num_steps, self.num_steps_of_others = int(stored["step"]), int(stored["of_others"])
             self._trained = {int(name) for name in self._stored}
         except (ValueError, KeyError, TypeError) as error:
             raise CommunicationError(

@@ -16,6 +16,9 @@ class Reader(Protocol):
     def state_dict(self) -> dict[str, Any]:
         """The position of the reader, as JSON."""
 
+    def settings(self) -> Mapping[str, Any]:
+        """What of its state says what is read, and not how far."""
+
     def go_on_at(self, state: Mapping[str, Any]) -> None:
         """Take up a position that a former life had."""
 
@@ -52,8 +55,13 @@ class ReaderPlace:
         finally:
             self.moment = None
 
+    def remember(self) -> None:
+        """Keep the position of the reader at the end of a loop: the script may have no use for it any more."""
+        self.state()
+
     def is_over(self, epoch: int) -> bool:
         """Whether a former life has done this epoch; asked when a loop begins."""
+        self._find()
         stored = self._progress.stored(self.number)
         if stored is None:
             return False
@@ -67,11 +75,21 @@ class ReaderPlace:
 
     def asked(self) -> None:
         """Note that the script asks where this reader is; if no loop has begun yet, it will begin there."""
+        self._find()
         stored = self._progress.stored(self.number)
         if stored is not None and not self._progress.has_passed(self.number):
             self._progress.data_asked()
             if (reader := self._reader()) is not None:
                 reader.go_on_at(stored)
+
+    def _find(self) -> None:
+        """Take the place that a former life had in hand, if it read the same data and this reader stands for it."""
+        number, reader = self._progress.open_place(), self._reader()
+        if number is None or reader is None or (stored := self._progress.stored(number)) is None:
+            return
+        own = reader.state_dict()
+        if own.keys() == stored.keys() and all(stored[name] == own[name] for name in reader.settings()):
+            self.number = number
 
     def end_epoch(self, epoch: int) -> None:
         """Note that a loop has read an epoch to its end."""

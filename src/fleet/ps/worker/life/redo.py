@@ -55,7 +55,7 @@ class Redo(StepPart):
         if update.gradients.steps > self._last:
             rows = [torch.empty(0) if one.rows is None else one.rows for one in self._looked_up]
             dense = None if self._flat is None else self._flat.value_buffer
-            self._inputs.keep(update.step, update.gradients.steps, dense, rows, is_new=update.is_new)
+            self._inputs.keep(update.gradients.steps, dense, rows, is_new=update.is_new)
         self._looked_up.clear()
 
     def after_push(self, update: Update) -> None:

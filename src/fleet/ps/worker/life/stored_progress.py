@@ -22,4 +22,5 @@ class StoredProgress(StepPart):
         self._progress.begin_forward(self._count)
 
     def before_push(self, update: Update) -> None:
-        update.gradients.position = self._progress.capture(update.step - 1, is_new=update.is_new)
+        num_of_others = self._count.num_of_others
+        update.gradients.position = self._progress.capture(update.step - 1, num_of_others, is_new=update.is_new)

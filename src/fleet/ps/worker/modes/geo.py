@@ -13,8 +13,7 @@ from fleet.ps.job.staging import host_buffer
 from fleet.ps.worker.asking.keys import Route, unique
 from fleet.ps.worker.asking.lookup import CPU, Lookup
 from fleet.ps.worker.modes.base import PushPolicy, Setup
-from fleet.ps.worker.modes.geo_dense import DenseCopy
-from fleet.ps.worker.modes.geo_exchange import ChangedRows, Exchange
+from fleet.ps.worker.modes.geo_exchange import ChangedRows, DenseCopy, Exchange
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 if TYPE_CHECKING:

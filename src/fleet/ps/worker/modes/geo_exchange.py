@@ -19,10 +19,12 @@ from fleet.ps.worker.parts.meters import measured
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from fleet.ps.wire.messages import Tensors
+    from fleet.ps.wire.messages import Tensor, Tensors
     from fleet.ps.worker.calling.client import Client
+    from fleet.ps.worker.sending.flat import FlatParameters
+
 
 # On top of what the calls themselves may take.
 _GRACE_S = 30.0
@@ -135,3 +137,48 @@ def _asked(
     nothing = torch.empty(0, dtype=torch.int64)
     lookup = Lookup(Request(push.table, ()), width, Route(keys, nothing, ends, None), nothing)
     return lookup, sent, touches
+
+
+class DenseCopy:
+    """The flat parameters of a model, all of which every worker trains: a difference is divided by their number."""
+
+    def __init__(self, flat: FlatParameters) -> None:
+        self._flat = flat
+        self._start = self._server = self._sent = flat.value_buffer.clone()
+
+    def reset(self) -> None:
+        """Begin a window: the model has just been given the servers' values."""
+        self._start = self._server = self._flat.value_buffer.clone()
+
+    def difference(self, num_workers: int, num_servers: int, num_groups: int) -> list[list[Tensor]]:
+        """End a window: what it has changed, for each server one buffer for each group."""
+        flat = self._flat
+        self._sent = (flat.value_buffer - self._start) / num_workers
+        self._start = flat.value_buffer.clone()
+        # The gradient buffer carries the difference for a moment: its spans are what servers expect.
+        gradients = flat.gradient_buffer.clone()
+        flat.gradient_buffer.copy_(self._sent)
+        flat.to_host()
+        buffers: list[list[Tensor]] = [
+            [b"".join(flat.pieces(server, group)) for group in range(num_groups)] for server in range(num_servers)
+        ]
+        flat.gradient_buffer.copy_(gradients)
+        return buffers
+
+    def merge(self, load: Callable[[], None], num_workers: int, awaited: float) -> None:
+        """Go on from what the servers have now, which `load` writes into the model, with what was learned since.
+
+        `awaited`: which part of the other workers has not been heard of in the window that was sent.
+        """
+        values = self._flat.value_buffer
+        own = values.clone()
+        load()
+        server = values.clone()
+        if torch.equal(server, self._server + self._sent):  # nobody else trains them, or the others are only late
+            self._start = self._start if awaited else server
+            values.copy_(own)
+        else:
+            target = server + (num_workers - 1) * awaited * self._sent
+            values.copy_(target + (own - self._start))
+            self._start = target
+        self._server = server

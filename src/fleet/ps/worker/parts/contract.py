@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from fleet.observe.metrics.step_count import StepCount
 
 if TYPE_CHECKING:
+    from fleet.ps.hot.hot_rows import SlotPlacement
     from fleet.ps.worker.asking.lookup import Lookup
     from fleet.ps.worker.sending.gradients import Gradients
 
@@ -92,3 +93,24 @@ class AtClose(StepPart):
     def close(self) -> None:
         while self._undo:
             self._undo.pop()()
+
+
+class NoHotTables(StepPart):
+    """The contract, and a job without such tables. `fleet.ps.hot.hot_tables` is for a job with some."""
+
+    sizes: Mapping[int, int] = {}
+    """How many rows of each table are here at least."""
+
+    def __contains__(self, table: int) -> bool:
+        """Whether hot rows of a table are trained here. The methods below are for lookups of such tables."""
+        return False
+
+    def expect(self, table: int) -> SlotPlacement:
+        """The placement of a lookup of a table, which `place` will fill in."""
+        raise NotImplementedError(table)
+
+    def place(self, lookup: Lookup, placement: SlotPlacement) -> None:
+        """Have the rows of a lookup here for as long as it lives; called in the side thread."""
+
+    def fill(self, lookup: Lookup) -> None:
+        """Give a lookup that was placed the rows as they are now."""

@@ -6,10 +6,23 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from fleet.observe.metrics.registry import Sample
+from fleet.observe.metrics.registry import Sample, registry
+from fleet.observe.metrics.steps import steps
 from fleet.observe.tracing import profiler
 from fleet.observe.tracing.tracer import tracer
+from fleet.ps.wire import traced
+from fleet.ps.worker.parts import meters
+from fleet.ps.worker.parts.contract import StepPart
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fleet.observe.metrics.step_count import StepCount
+    from fleet.ps.worker.asking.lookup import Lookup
+    from fleet.ps.worker.parts.contract import Update
+
 
 _lock = threading.Lock()
 _main = threading.main_thread().ident
@@ -88,3 +101,20 @@ def counts() -> dict[str, int]:
     """The counters so far, by name."""
     with _lock:
         return dict(_counts)
+
+
+class MeasuredSteps(StepPart):
+    """Measures each step. It is around all other parts, whose time belongs to the step."""
+
+    def __init__(self, count: StepCount) -> None:
+        self._count = count
+        steps.inside, steps.count = meters.training_s, count
+        registry.remove(meters.read)
+        registry.add(meters.read)
+        traced.prepare()
+
+    def begin(self, used: Sequence[Lookup], *, is_new: bool) -> None:  # noqa: ARG002
+        steps.begin_step(is_new=is_new)
+
+    def after_push(self, update: Update) -> None:  # noqa: ARG002
+        steps.end_step(is_whole=self._count.is_whole)

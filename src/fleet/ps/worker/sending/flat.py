@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.job.dense_spec import DenseBlock, check_cover
-from fleet.ps.job.server_parameters import Named, distinct_parameters
+from fleet.ps.job.from_torch import Named, distinct_parameters
 from fleet.ps.job.staging import wait_for
 from fleet.ps.wire.messages import Tensor
 from fleet.ps.worker.sending.flat_layout import Portion, Span, begins_of, portions_of, spans_of

@@ -19,8 +19,8 @@ import torch
 from fleet import _native
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.worker.asking.keys import route
-from fleet.ps.worker.sending.finite import is_finite
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
+from fleet.ps.worker.sending.norms import is_finite
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor

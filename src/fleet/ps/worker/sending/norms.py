@@ -1,4 +1,4 @@
-"""The norm of a worker's gradients, which it scales before anything is sent.
+"""The norm of a worker's gradients, which it scales before anything is sent, and whether they are finite.
 
 In sync mode with several workers only the servers know the mean of a step, and each has a part of it: each tells the
 norm of its part (`fleet.ps.server.clipping`), and a worker adds them up (`fleet.ps.worker.calling.step_norm`).
@@ -6,13 +6,16 @@ norm of its part (`fleet.ps.server.clipping`), and a worker adds them up (`fleet
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from math import fsum, isfinite
 from typing import TYPE_CHECKING
 
 import torch
 
-from fleet.ps.job.clip_factor import factor_of
+from fleet import _native
+from fleet.errors import UsageError
+from fleet.ps.job.corrections import factor_of
 
 if TYPE_CHECKING:
     from fleet.ps.worker.asking.lookup import Lookup
@@ -60,3 +63,19 @@ def norm_of(tensors: Sequence[torch.Tensor], norm_type: float = 2.0) -> float:
     """The norm of some tensors together; 0 of none."""
     norms = [torch.linalg.vector_norm(one, norm_type, dtype=torch.float64) for one in tensors if one.numel()]
     return float(torch.linalg.vector_norm(torch.stack(norms), norm_type)) if norms else 0.0
+
+
+def is_finite(values: torch.Tensor) -> bool:
+    """Whether none of the values is a NaN or an Inf."""
+    if values.device.type == "cpu":
+        return _native.all_finite(values)
+    # Takes few launches: the largest value is a NaN if any is one.
+    return not values.numel() or math.isfinite(float(values.abs().amax()))
+
+
+def nonfinite_error(what: str, worker: int, step: int) -> UsageError:
+    """The error of a step that is not sent because its gradients are not finite."""
+    return UsageError(
+        f"{what}: the gradients of worker {worker}, step {step} hold a NaN or an Inf; "
+        "nothing was sent. Set strategy.nonfinite_gradients = 'skip' to leave such rows out"
+    )

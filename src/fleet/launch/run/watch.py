@@ -8,6 +8,7 @@ ends, nothing is left.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import time
@@ -41,6 +42,8 @@ log = logging.getLogger("fleetrun")
 
 GRACE_S = 5.0
 """How long a process may take to end after it was told to; then it is killed."""
+END_S = 60.0
+"""How long servers may take to end once the job has finished: nobody is in a hurry then, and the machine may be busy."""
 SETTLE_S = 2.0
 """How long to wait for a process that has begun to end, before the others are stopped."""
 HEARSAY_S = SETTLE_S + 1.0
@@ -232,7 +235,7 @@ class Attempt:
             log.warning(complaint)
         finished.mark(self._crew.children, is_whole=self._plan.layout.num_nodes == 1)
         if servers := self._crew.running:
-            self._stop(signal.SIGTERM)
+            self._stop(signal.SIGTERM, END_S)
             for server in servers:
                 if server.status not in (0, -signal.SIGTERM, -signal.SIGKILL):
                     how = how_it_ended(server.status or 0)
@@ -281,14 +284,24 @@ class Attempt:
         complaints = tuple(filter(None, (text, self.lives.given_up.get(cause), aborted, *self._unstopped())))
         return RoundOutcome(code, complaints, is_any_final(heard), is_unfit(cause))
 
-    def _stop(self, number: int) -> None:
+    def _stop(self, number: int, limit_s: float = GRACE_S) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""
         self._chaos.stop()
         started = time.monotonic()
         for child in self._crew.running:
             if not child.was_told_to_stop:
                 child.signal(number)
-        self._drain(lambda: not self._crew.running, GRACE_S, until_signal=True)
+        told_at = started + GRACE_S if limit_s > GRACE_S else math.inf
+
+        def is_over() -> bool:
+            nonlocal told_at
+            if (running := self._crew.running) and time.monotonic() > told_at:
+                names = ", ".join(child.plan.name for child in running)
+                log.info("waiting for %s to end; killed after %.0f s", names, limit_s)
+                told_at = math.inf
+            return not running
+
+        self._drain(is_over, limit_s, until_signal=True)
         for child in self._crew.running:
             waited_s = time.monotonic() - started
             log.warning("%s (pid %d) did not end within %.1f s; killed", child.plan.name, child.pid, waited_s)

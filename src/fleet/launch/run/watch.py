@@ -43,7 +43,7 @@ log = logging.getLogger("fleetrun")
 GRACE_S = 5.0
 """How long a process may take to end after it was told to; then it is killed."""
 END_S = 60.0
-"""How long servers may take to end once the job has finished: nobody is in a hurry then, and the machine may be busy."""
+"""How long servers may take to end once the job has finished: nobody is in a hurry, and the machine may be busy."""
 SETTLE_S = 2.0
 """How long to wait for a process that has begun to end, before the others are stopped."""
 HEARSAY_S = SETTLE_S + 1.0

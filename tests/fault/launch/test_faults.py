@@ -349,7 +349,7 @@ def test_ctrl_c_at_any_moment_of_the_start_ends_the_job(tmp_path: Path) -> None:
     launcher, train = script(tmp_path, struck, "struck.py"), script(tmp_path, "import signal; signal.pause()")
 
     def run(moment: int, script: Path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, launcher, str(moment), "--nproc_per_node", "1", "--device", "cpu", script]
+        command = [sys.executable, str(launcher), str(moment), "--nproc_per_node", "1", "--device", "cpu", str(script)]
         return subprocess.run(
             command, cwd=tmp_path, env=clean_environ(), capture_output=True, text=True, timeout=LIMIT_S, check=False
         )

@@ -15,6 +15,7 @@ from fleet.observe.tracing.tracer import tracer
 from fleet.ps.job.patience import is_durable, rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
+from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.joining import Joining, RowLimits, apart
 from fleet.ps.worker.calling.outbox import own_outbox
 from fleet.ps.worker.calling.pending import Answers, Pending, PendingPull
@@ -269,7 +270,10 @@ class Client:
         for server, transport in enumerate(server_set.transports):
             header = ps_pb2.LeaveRequest.Header(caller=self.caller_at(server_set, server), is_unfinished=is_unfinished)
             try:
-                ServerCall(transport, "Leave", header, (), rpc_timeout_s(), patience_s, moved=server_set.moved).result()
+                voice = voice_of(transport, header.caller, "Leave", waits_for_others=False)
+                ServerCall(
+                    transport, "Leave", header, (), rpc_timeout_s(), patience_s, voice, server_set.moved
+                ).result()
             except MovedError:
                 self.follow(server_set)
                 self.leave(is_unfinished=is_unfinished)
@@ -313,10 +317,10 @@ class Client:
         """ServerCall server 0 alone, again where another has replaced it."""
         while True:
             with self._swapping:
-                server_set = self.server_set
-                call = ServerCall(
-                    server_set.transports[0], method, header(), (), timeout_s, patience_s, moved=server_set.moved
-                )
+                server_set, message = self.server_set, header()
+                transport = server_set.transports[0]
+                voice = voice_of(transport, self.caller_at(server_set, 0), method, waits_for_others=False)
+                call = ServerCall(transport, method, message, (), timeout_s, patience_s, voice, server_set.moved)
             try:
                 return call.result()
             except MovedError:

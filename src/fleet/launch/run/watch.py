@@ -34,7 +34,9 @@ from fleet.launch.run.crew import STDOUT, Crew
 from fleet.launch.run.follow import LogFollower
 from fleet.launch.run.outcome import RoundOutcome, failed_elsewhere, is_any_final, is_before, stopped_by
 from fleet.launch.run.output import is_one_place, write_within
+from fleet.launch.run.station import Station
 from fleet.launch.run.waits import Forsaken, Waits
+from fleet.launch.standby.orders import Orders
 from fleet.observe.stall.words import EXIT_CODE as STALLED
 from fleet.observe.waits.waiting import workers_text
 
@@ -62,7 +64,7 @@ RESHARD_S = 0.2
 STDERR = 2
 
 
-Event = Child | Signalled | NodeFailed | Regroup | AllDone | Forsaken
+Event = Child | Signalled | NodeFailed | Regroup | AllDone | Orders | Forsaken
 
 
 class Attempt:
@@ -77,6 +79,7 @@ class Attempt:
         chaos: Striker | None = None,
         reshards: Reshards | None = None,
         show: Callable[[Attempt], None] = lambda _: None,
+        station: Station | None = None,
     ) -> None:
         """`crew` tells `events` who has ended, and so does `team` what happens elsewhere."""
         self._plan = plan
@@ -86,6 +89,7 @@ class Attempt:
         self.lives = Lives(plan.max_lives)
         self._chaos: Striker = chaos or Calm()
         self._reshards = reshards
+        self._station = station
         self._show = show
         """Called once all processes have started."""
         self._was_signalled = False
@@ -103,6 +107,8 @@ class Attempt:
         followed = self._plan.followed
         try:
             self._crew.start()
+            if self._station is not None:
+                self._station.begin(self._crew)
             shown_from = next(child.log_from for child in self._crew.children if child.plan is followed)
             self._chaos.start(self.children, self.lives.excuse)
             self._show(self)
@@ -152,6 +158,10 @@ class Attempt:
                         log.info("the workers have finished; waiting for %s to be back", ", ".join(away))
                 case Forsaken(text):
                     return self._end_in_vain(text)
+                case Orders() if self._station is not None:
+                    self._station.obey(event)
+                case Child() if self._station is not None and self._station.takes(event):
+                    pass
                 case Child() if self._reshards is not None and self._reshards.is_past(event):
                     self._crew.release(event)
                     self._reshards.ended(event, self._crew.children)
@@ -165,7 +175,7 @@ class Attempt:
                 case Child() if self.lives.died(event):
                     self._crew.release(event)
                     self._crew.sweep_after(event)
-                case Child():
+                case Child() if self._station is None or not self._station.spares(event):
                     return self._fail()
         return self._finish()
 
@@ -187,6 +197,8 @@ class Attempt:
         look_s = min(LOOK_EVERY_S if self._all_done_at is None else TICK_S, self.lives.look())
         if self._reshards is not None:
             look_s = min(look_s, RESHARD_S)
+        if self._station is not None:
+            self._station.look()
         try:
             event: Event = self._events.get(timeout=look_s)
             return event

@@ -47,7 +47,7 @@ def hold(ports: Ports, holds: ExitStack) -> Ports:
 
 
 def first_orders(layout: JobLayout, this: Round) -> Orders:
-    """The orders with which a job begins, the same on every machine: the copy of each server is on the machine after it."""
+    """The orders with which a job begins, the same everywhere: the copy of each server is on the machine after it."""
     offers = this.offers
     homes = {endpoint: machine for machine, offer in enumerate(offers) for endpoint in offer.servers}
     posts = {endpoint: machine for machine, offer in enumerate(offers) for endpoint in offer.workers}

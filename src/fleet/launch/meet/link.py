@@ -20,7 +20,7 @@ from fleet.launch.meet.conversation import Conversation
 from fleet.launch.meet.guests import FAREWELL_S
 from fleet.launch.meet.host import Host
 from fleet.launch.meet.job_token import JobToken, is_nonce, new_nonce
-from fleet.launch.meet.line import PROTOCOL, CutOffError, HungUpError, MessageLine, DismissedError
+from fleet.launch.meet.line import PROTOCOL, CutOffError, DismissedError, HungUpError, MessageLine
 from fleet.launch.meet.reach import SLIP_S, SUSPECT_S, Patience, probe, silent_s
 from fleet.net import Endpoint
 

@@ -23,8 +23,7 @@ from fleet.launch.durable.comebacks import how_it_died
 from fleet.launch.planning.plan import LaunchPlan, ProcessPlan
 from fleet.launch.planning.standby_job import copy_plan, moved_worker
 from fleet.launch.processes.child import Child
-from fleet.launch.processes.logs import open_log
-from fleet.launch.processes.ready import ReadyProcess
+from fleet.launch.processes.logs import ReadyProcess, open_log
 from fleet.launch.run.crew import Crew
 from fleet.launch.standby.orders import MachineAccount, Orders
 from fleet.launch.standby.words import news

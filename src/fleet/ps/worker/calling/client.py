@@ -16,6 +16,7 @@ from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
+from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.changes import WorkerChanges
 from fleet.ps.worker.calling.joining import Joining, RowLimits, apart
 from fleet.ps.worker.calling.outbox import own_outbox
@@ -307,10 +308,10 @@ class Client:
         """Call server 0 alone, again where another has replaced it."""
         while True:
             with self._swapping:
-                server_set = self.server_set
-                call = ServerCall(
-                    server_set.transports[0], method, header(), (), timeout_s, patience_s, moved=server_set.moved
-                )
+                server_set, message = self.server_set, header()
+                transport = server_set.transports[0]
+                voice = voice_of(transport, self.caller_at(server_set, 0), method, waits_for_others=False)
+                call = ServerCall(transport, method, message, (), timeout_s, patience_s, voice, server_set.moved)
             try:
                 return call.result()
             except MovedError:

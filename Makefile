@@ -12,7 +12,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup ready data demo demo-collective demo-static test test-all test-cpp test-seeds public check format proto docs site site-serve fuzz fuzz-journals chaos bench coverage sanitize pythons torches wheels sbom clean
+.PHONY: FORCE help setup ready data demo demo-collective demo-static test test-all test-cpp test-seeds public check format proto docs site site-serve fuzz fuzz-journals chaos model bench coverage sanitize pythons torches wheels sbom clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -184,6 +184,9 @@ fuzz: setup  ## Nonsense for FUZZ_S seconds (60), then FUZZ_MESSAGES mutated mes
 
 chaos: setup  ## Kill, tear and lose in 220 seeded runs of jobs; none may come out differently (40 minutes)
 	PYTHONPATH=tests $(BIN)/python tests/chaos/sweep.py $(CHAOS)
+
+model: setup  ## Go through every state of small jobs in a model of how servers are changed (NAMES=some of them)
+	PYTHONPATH=tests $(BIN)/python -m modelled $(NAMES)
 
 fuzz-journals: setup  ## Damage 1,000 journals, and recover a server from each
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_journals.py

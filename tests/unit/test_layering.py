@@ -20,7 +20,7 @@ LAYERS = [
     {"_version"},
     {"_native", "_lazy", "errors"},
     {"env", "net"},
-    {"cores", "jobfiles"},
+    {"cores", "jobfiles", "json_form"},
     {"strategy", "observe"},
     {"checkpoint", "metrics", "optim", "planner", "roles"},
     {"collective", "ps", "launch"},

@@ -67,6 +67,10 @@ FLEET_STANDBY = choice(
     "(SYNC) or before; `fleetrun --standby` sets it.",
 )
 FLEET_COPY_OF = count("FLEET_COPY_OF", "Which server this process was started as a copy of; `fleetrun` sets it.")
+FLEET_MACHINE_TIMEOUT_S = seconds(
+    "FLEET_MACHINE_TIMEOUT_S",
+    "How long `fleetrun --standby` tries to reach a machine before the copies of its servers take over; 10 when unset.",
+)
 FLEET_LOCAL_TRANSPORT = choice(
     "FLEET_LOCAL_TRANSPORT",
     ("SHM", "UNIX", "TCP", "GRPC"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+
+from fleet.json_form import JsonForm
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Workload:
+class Workload(JsonForm):
     """A training script, as its first step shows it."""
 
     model: str
@@ -116,24 +117,6 @@ class Workload:
     def cached(self) -> tuple[TableFacts, ...]:
         """Tables whose hot rows are trained where the model is."""
         return tuple(table for table in self.tables if table.cache_rows)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Workload:
-        """What `to_json` gave."""
-        block = found["block"]
-        return cls(
-            **{one.name: found[one.name] for one in fields(cls) if one.type in ("str", "int", "bool")},
-            tables=tuple(TableFacts(**table) for table in found["tables"]),
-            dense=DenseFacts(**found["dense"]),
-            measured=Measured(**found["measured"]),
-            block=None if block is None else BlockFacts(**{**block, "saved_bytes": tuple(block["saved_bytes"])}),
-            switches=tuple(found["switches"]),
-            notes=tuple(found["notes"]),
-        )
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class Plan:
             "plan": asdict(self.choice),
             "machines": asdict(self.question.machines),
             "rows": dict(self.question.rows),
-            "workload": self.workload.to_json(),
+            "workload": self.workload.to_plain(),
         }
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from fleet.errors import StrategyError
+from fleet.json_form import shown
 from fleet.strategy.check import Check, Finite, Many, Maybe, RefusedError, Switch, Text, Whole
 
 if TYPE_CHECKING:
@@ -105,14 +106,6 @@ class Setting(Readable[Kept], Spec[Kept], Generic[Kept, Given]):
 
 Field = Setting[T, T]
 ListField = Setting[tuple[T, ...], Sequence[T]]
-
-
-def shown(value: object) -> str:
-    """repr on one line, cut where it would drown the message."""
-    if isinstance(value, tuple):
-        value = list(value)
-    line = " ".join(repr(value).split())
-    return line if len(line) <= 80 else f"{line[:77]}..."
 
 
 def switch(default: bool, doc: str) -> Field[bool]:

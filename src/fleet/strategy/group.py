@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from fleet.errors import StrategyError
-from fleet.strategy.field import Member, Readable, Spec, shown
+from fleet.json_form import shown
+from fleet.strategy.field import Member, Readable, Spec
 from fleet.strategy.record import StrategyRecord
 
 G = TypeVar("G", bound="Group")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fleet.json_form import shown
 from fleet.strategy.collective import CollectiveFields
 from fleet.strategy.common import CommonFields
-from fleet.strategy.field import AnySpec, Spec, shown
+from fleet.strategy.field import AnySpec, Spec
 from fleet.strategy.group import GroupField
 from fleet.strategy.mode import MODES
 from fleet.strategy.parallel import ParallelFields

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fleet.errors import UsageError
-from fleet.strategy.field import shown
+from fleet.json_form import shown
 
 _UNITS = {"": 1, **{unit: 1024**power for power, unit in enumerate("KMGT", 1)}}
 _FORM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)(B?)\s*", re.IGNORECASE)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from weakref import WeakValueDictionary
 
 from fleet.errors import NotSupportedError, StrategyError
+from fleet.json_form import shown
 from fleet.strategy.collective import CollectiveFields
 from fleet.strategy.common import CommonFields
-from fleet.strategy.field import shown
 from fleet.strategy.mode import Mode, mode_of
 from fleet.strategy.parallel import ParallelFields
 from fleet.strategy.parameter_server import ParameterServerFields

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import subprocess
-import time
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,6 +106,34 @@ def test_a_worker_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     assert result.code == 5
     assert re.search(r"worker 0 \(pid \d+\) did not end within 5\.\d s; killed", result.err)
     assert "worker 1 failed: exit code 5" in result.err
+
+
+def test_a_server_that_ends_slowly_after_the_last_worker_is_waited_for(tmp_path: Path) -> None:
+    train = script(
+        tmp_path,
+        """
+        import os, signal, sys, time
+        if os.environ["TRAINING_ROLE"] == "PSERVER":
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+            open("ready", "w").write("\\n")
+            try:
+                signal.pause()
+            finally:
+                time.sleep(1)
+                open("ended", "w").write("\\n")
+        while not os.path.exists("ready"):
+            time.sleep(0.01)
+        """,
+    )
+    hasty = "from fleet.launch import cli; from fleet.launch.run import watch; watch.GRACE_S = 0.2; cli.main()"
+    command = [sys.executable, "-c", hasty, "--server_num", "1", "--worker_num", "1", str(train)]
+    result = subprocess.run(
+        command, cwd=tmp_path, env=clean_environ(), capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "ended").exists()
+    assert "waiting for server 0 to end; killed after 60 s" in result.stderr
+    assert "did not end" not in result.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -299,20 +327,37 @@ def test_a_job_survives_its_guard(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_at_any_moment_of_the_start_ends_the_job(tmp_path: Path) -> None:
-    train = script(tmp_path, "import signal; signal.pause()")
-    for delay_ms in range(40, 240, 20):
-        with RunningJob(["--nproc_per_node", 1, "--device", "cpu", train], tmp_path) as job:
-            time.sleep(delay_ms / 1000)  # not to synchronise: any moment will do
-            job.send(signal.SIGINT)
-            is_dropped = not job.ends_within(20)
-            if is_dropped:
-                job.send(signal.SIGINT)
-            result = job.finish()
-        # 1 or -2: Python was starting. It drops an interrupt that falls into a callback of its imports, and says so;
-        # before it has a handler, the system ends it without a word.
-        was_starting = result.err.startswith(
-            ("Traceback", "Exception ignored", "Could not import runpy", "Fatal Python error")
+    """From its first line on, whatever it imports, opens or starts at that moment; before, Python has its own words."""
+    struck = """
+        import itertools, os, signal, sys
+        from fleet.launch import entry
+
+        moment, count, launcher = int(sys.argv.pop(1)), itertools.count(1), os.getpid()
+
+        def strike(event, arguments):  # Python tells of each import, file, socket and process
+            if os.getpid() != launcher:  # a child that is being started
+                return
+            number = next(count)
+            if number == moment:
+                signal.raise_signal(signal.SIGINT)
+            if event == "subprocess.Popen" and not moment:
+                open("moments", "w").write(str(number))
+
+        sys.addaudithook(strike)
+        entry.main()
+    """
+    launcher, train = script(tmp_path, struck, "struck.py"), script(tmp_path, "import signal; signal.pause()")
+
+    def run(moment: int, script: Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(launcher), str(moment), "--nproc_per_node", "1", "--device", "cpu", str(script)]
+        return subprocess.run(
+            command, cwd=tmp_path, env=clean_environ(), capture_output=True, text=True, timeout=LIMIT_S, check=False
         )
-        was_starting |= (result.code, result.err) == (-signal.SIGINT, "")
-        assert result.code == 130 or was_starting, result.err
-        assert not is_dropped or "Exception ignored" in result.err, result.err
+
+    assert run(0, script(tmp_path, "", "nothing.py")).returncode == 0
+    last = int((tmp_path / "moments").read_text())
+    assert last > 100
+    for moment in (1, *range(last // 8, last, last // 8), last - 1, last, last + 3):
+        result = run(moment, train)
+        assert result.returncode == 130, (moment, result.returncode, result.stderr)
+        assert "Traceback" not in result.stderr, (moment, result.stderr)

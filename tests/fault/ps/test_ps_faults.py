@@ -27,7 +27,7 @@ from fleet.errors import CheckpointError, CommunicationError, DeadlineError, Not
 from fleet.net import Endpoint, Hold
 from fleet.ps.server.grpc_server import GrpcServer
 from fleet.ps.server.service import Service
-from fleet.ps.worker.calling import client, requests
+from fleet.ps.worker.calling import changes, requests
 from fleet.ps.worker.sending.gradients import Gradients
 from support.jobs import running, script
 from support.parity.training import LIMIT_S, dense_of, in_threads, joined, rows_of, served, started, strategy
@@ -149,7 +149,7 @@ def test_an_answer_to_the_last_word_may_be_lost(
 
         ends = threading.Event()
 
-    monkeypatch.setattr(client, "LEAVE_S", 0.5)
+    monkeypatch.setattr(changes, "LEAVE_S", 0.5)
     ending = Ending()
     with served([ending]) as ([endpoint], _):
         with cutting(endpoint, lambda: Cut("up", 1) if ending.ends.is_set() else None) as proxy:

@@ -18,11 +18,14 @@ from fleet.net import Endpoint
 from fleet.observe.waits.waiting import Awaited
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server import grpc_server
+from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.ps.wire import grpc_client
 from fleet.ps.wire.calls import ServerCall, Voice
 from fleet.ps.wire.keepalive import client_options, server_options
+from fleet.ps.worker.calling.client import Client
 from support.jobs import fleetrun, script
 from support.parity.training import Trainer, in_threads, joined, served, strategy
+from support.plane import plane, plane_worker
 from support.plane.proxy import cutting
 from support.plane.toy_service import ToyService
 from support.serving.serving import reached, serving
@@ -88,6 +91,24 @@ def test_a_worker_that_pings_while_it_waits_is_no_attack(
         with pytest.raises(DeadlineError, match="waited 8000 ms for version 1"):
             transport.call("Pull", header, (), 60).result()
     assert "too_many_pings" not in capfd.readouterr().err
+
+
+def test_who_meets_or_leaves_says_that_the_server_is_away(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("FLEET_WAIT_NOTICE_S", "0.2")
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1.5")
+    with plane.served("GRPC") as one:
+        assert one.grpc is not None
+        client = Client([one.transport()], 0, plane_worker.job("async", 2))
+        client.declare()
+        one.grpc.stop(0.0)
+        with pytest.raises(CommunicationError, match=r"cannot be reached for Meet .* tried for 1.5 s"):
+            WorkerMeetings(client, "test", 60.0).meet("topic", "", "a test")
+        client.leave()
+    for method in ("Meet", "Leave"):
+        told = f"worker 0 waits for server {one.grpc.address}, which cannot be reached ({method})"
+        assert any(told in line for line in caplog.messages), method
 
 
 def test_a_worker_that_ends_without_leaving_ends_the_wait_for_it(caplog: pytest.LogCaptureFixture) -> None:

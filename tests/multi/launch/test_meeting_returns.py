@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fleet.launch.arguments.options import Nodes
-from fleet.launch.meet import host as meeting_point
+from fleet.launch.meet import guests
 from fleet.launch.meet import link as launcher_link
 from fleet.launch.meet.guest import Guest
 from fleet.launch.meet.job_token import JobToken, new_nonce, own_token
@@ -158,7 +158,7 @@ class Machines:
 @pytest.fixture(autouse=True)
 def slow_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reset says that a launcher has ended or that something came between; here it is the latter."""
-    monkeypatch.setattr(meeting_point, "SLIP_S", 60.0)
+    monkeypatch.setattr(guests, "SLIP_S", 60.0)
     monkeypatch.setattr(launcher_link, "SLIP_S", 60.0)
     monkeypatch.setattr(launcher_link, "_TRY_S", 0.3)
     monkeypatch.setenv("FLEET_INIT_TIMEOUT_S", "60")
@@ -235,7 +235,7 @@ def test_who_leaves_stays_until_the_other_has_heard_it(resources: ExitStack, lea
 def test_who_is_in_a_hurry_does_not_wait_for_a_machine_out_of_reach(
     resources: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (meeting_point, launcher_link):
+    for module in (guests, launcher_link):
         monkeypatch.setattr(module, "FAREWELL_S", 0.2)
     machines = Machines(resources, max_restart=0)
     machines.network.break_down()

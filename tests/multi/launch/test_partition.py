@@ -94,8 +94,8 @@ WAIT = """
 # In the short versions launchers notice and tell sooner that a machine cannot be reached.
 HASTY = """
 from fleet.launch import cli
-from fleet.launch.meet import host, link
-host.SUSPECT_S = link.SUSPECT_S = 1.5
+from fleet.launch.meet import guest, link
+guest.SUSPECT_S = link.SUSPECT_S = 1.5
 cli.main()
 """
 

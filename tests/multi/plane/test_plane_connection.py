@@ -7,21 +7,26 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import pytest
 
 from fleet.errors import CommunicationError, DeadlineError, UsageError
+from fleet.net import LOOPBACK, Endpoint
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
+from fleet.ps.wire import plane_client
 from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.grpc_client import GrpcTransport
 from fleet.ps.wire.plane_client import PlaneTransport
 from fleet.ps.wire.transport import Answer
 from support.plane.plane import PLANES, Served, plane_transport, served
 from support.plane.plane_worker import KEYS, LIMIT_S, ONES, WAIT_MS, Worker, job
+from support.plane.proxy import cutting
 from support.processes import wait_until
+from support.serving.serving import TOKEN
 
 
 @pytest.fixture(params=PLANES)
@@ -45,6 +50,37 @@ def test_grpc_takes_over_and_a_server_that_comes_back_is_found(plane: Served) ->
     plane.start_plane()
     wait_until(lambda: worker.rows() is not None and transport._client is not None, LIMIT_S, "the data plane")
     np.testing.assert_array_equal(worker.rows(), first)
+
+
+def test_the_data_plane_is_taken_again_when_the_network_is_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A port that was silent while gRPC was, too, is no firewall's: it is not left alone for a minute."""
+    monkeypatch.setattr(plane_client, "CONNECT_S", 0.1)
+    monkeypatch.setattr(plane_client, "PAUSE_S", LIMIT_S)
+    with served("TCP") as one, ExitStack() as stack:
+        assert one.grpc is not None
+        assert one.plane is not None
+        places = (one.grpc.address, Endpoint(LOOPBACK, one.plane._server.port))
+        network = [stack.enter_context(cutting(place, lambda: None)) for place in places]
+        one.service.core.data_port = network[1].endpoint.port
+        transport = plane_transport(GrpcTransport(str(network[0].endpoint), TOKEN), "TCP")
+        stack.callback(transport.close)
+        worker = Worker(transport, job())
+        worker.rows()
+        client = transport._client
+        assert client is not None
+        for proxy in network:
+            proxy.hold()
+        client.close()
+        for _ in range(3):
+            assert worker.begin("Pull", worker.pull_header(), timeout_s=0.2).exception(LIMIT_S) is not None
+        assert transport._client is None
+        for proxy in network:
+            proxy.go_on()
+        wait_until(lambda: worker.rows() is not None and transport._client is not None, LIMIT_S / 2, "the data plane")
+    told = [line for line in caplog.messages if "data plane" in line]
+    assert ["is silent" in told[0], "there again" in told[-1], len(told)] == [True, True, 2]
 
 
 def test_a_call_survives_the_loss_of_its_connection(plane: Served) -> None:

@@ -32,6 +32,8 @@ class CuttingProxy:
         self._listener = socket.create_server((LOOPBACK, 0))
         self.endpoint = Endpoint(LOOPBACK, self._listener.getsockname()[1])
         self.num_cuts = 0
+        self._goes_on = threading.Event()
+        self._goes_on.set()
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._threads = [threading.Thread(target=self._accept)]
@@ -42,9 +44,18 @@ class CuttingProxy:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join()
         self._listener.close()
+        self.go_on()
         self.cut_all()
         for thread in self._threads:
             thread.join()
+
+    def hold(self) -> None:
+        """Pass nothing on from now on, as where a firewall swallows packets."""
+        self._goes_on.clear()
+
+    def go_on(self) -> None:
+        """Pass on what has been held, and what comes."""
+        self._goes_on.set()
 
     def cut_all(self) -> None:
         """Cut every connection now."""
@@ -86,6 +97,7 @@ class CuttingProxy:
     ) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
+                self._goes_on.wait()
                 part = data if budget is None else data[:budget]
                 sink.sendall(part)
                 if budget is not None:

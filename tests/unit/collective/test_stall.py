@@ -8,7 +8,7 @@ import pytest
 
 from fleet.collective.stall.flight import Operation, Progress, Status, first_pending
 from fleet.collective.stall.report import Findings, judge, notice, outcome_of, report
-from fleet.collective.stall.state import Stall, State, stall_from_json, state_from_json, to_json
+from fleet.collective.stall.state import Stall, State
 from fleet.observe.stall.words import StallOutcome
 
 STALL = Stall(
@@ -122,8 +122,8 @@ def test_a_stack_that_many_share_is_shown_once() -> None:
 
 
 def test_what_travels_arrives() -> None:
-    assert stall_from_json(to_json(STALL)) == STALL
-    assert state_from_json(to_json(LATE)) == LATE
+    assert Stall.from_json(STALL.to_json()) == STALL
+    assert State.from_json(LATE.to_json()) == LATE
     outcome = outcome_of(findings(waiting(0), LATE), 60)
     assert (outcome.behind, outcome.num_answers) == ((1,), 2)
     assert StallOutcome.from_json(outcome.to_json()) == outcome

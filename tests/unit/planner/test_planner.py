@@ -252,7 +252,7 @@ def test_rows_of_what_is_not_there(rows: dict[str, int], words: str) -> None:
 
 @pytest.mark.parametrize("workload", [MODEL, CLICKS])
 def test_facts_and_plans_are_json(workload: Workload) -> None:
-    assert Workload.from_json(json.loads(json.dumps(workload.to_json()))) == workload
+    assert Workload.from_json(workload.to_json()) == workload
     found = plan(workload, HOST)
     assert json.loads(json.dumps(found.to_json()))["plan"]["command"] == found.choice.command
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fleet.strategy.field import shown
+from fleet.json_form import shown
 from fleet.strategy.reference import theme
 from fleet_paddle.strategies.not_built import NOT_BUILT, Names, NotBuilt
 from fleet_paddle.strategies.program_strategy import ProgramFields

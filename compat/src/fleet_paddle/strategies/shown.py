@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleet.strategy.field import shown
+from fleet.json_form import shown
 from fleet_paddle.strategies.form import FORM
 from fleet_paddle.strategies.program_strategy import ProgramStrategy
 from fleet_paddle.strategies.support import not_built

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fleet.errors import NotSupportedError, StrategyError
-from fleet.strategy.field import shown
+from fleet.json_form import shown
 from fleet.strategy.record import StrategyRecord
 from fleet.strategy.unknown import unknown
 from fleet_paddle.strategies.not_built import ANY, NOT_BUILT, Names, NotBuilt

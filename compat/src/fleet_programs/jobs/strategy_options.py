@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+from fleet.json_form import shown
 from fleet.ps.job.placement import MIN_BLOCK
 from fleet.roles import Identity
 from fleet.strategy import DistributedStrategy
-from fleet.strategy.field import shown
 from fleet.strategy.mode import MODE_FIELDS, Mode
 from fleet.strategy.wire import WireConfigs
 from fleet_programs.jobs import meta

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from fleet.collective.stall.flight import Operation
+from fleet.observe.stall.watch import Located, Noticed
 from fleet.observe.stall.whereabouts import whereabouts
 
 
 @dataclass(frozen=True)
-class Stall:
+class Stall(Noticed):
     """A collective that waits, in one group: what the report is about. The same on every worker.
 
     `number` is 0 where torch's recorder has forgotten the operation.
@@ -34,7 +34,7 @@ class Stall:
 
 
 @dataclass(frozen=True)
-class State:
+class State(Located):
     """Where one worker is, seen from a stall.
 
     `reached` and `reached_title` are the last collective it enqueued in the stalled group, `own_title` the one that it
@@ -51,23 +51,6 @@ class State:
     quiet_s: float = 0.0
     where: str = ""
     stack: tuple[str, ...] = ()
-
-
-def to_json(value: Stall | State) -> str:
-    """One line of JSON, which `stall_from_json` or `state_from_json` reads."""
-    return json.dumps(asdict(value))
-
-
-def stall_from_json(text: str) -> Stall:
-    """The stall that `to_json` wrote."""
-    found = json.loads(text)
-    return Stall(**{**found, "members": tuple(found["members"])})
-
-
-def state_from_json(text: str) -> State:
-    """The state that `to_json` wrote."""
-    found = json.loads(text)
-    return State(**{**found, "stack": tuple(found["stack"])})
 
 
 def look_around(

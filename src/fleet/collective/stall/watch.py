@@ -22,7 +22,7 @@ from fleet.collective.stall.ended import explain_lost_peers
 from fleet.collective.stall.flight import Progress
 from fleet.collective.stall.mailbox import Mailbox
 from fleet.collective.stall.report import Findings, awaited, notice, outcome_of
-from fleet.collective.stall.state import Stall, State, look_around, stall_from_json, state_from_json, to_json
+from fleet.collective.stall.state import Stall, State, look_around
 from fleet.errors import CommunicationError
 from fleet.jobfiles.ending import has_failed, watch_exit
 from fleet.jobfiles.wait_notes import forget_wait, note_wait
@@ -52,7 +52,7 @@ class StallWatch(Watch[Stall, State]):
     def __init__(self, store: dist.Store, identity: Identity, timeout_s: float) -> None:
         first_s = notice_s()
         interval_s = min(5.0, max(0.2, min(timeout_s / 30, first_s / 4)))
-        super().__init__(Mailbox(store), identity.index, identity.num_workers, interval_s)
+        super().__init__((Stall, State), Mailbox(store), identity.index, identity.num_workers, interval_s)
         is_hosted = identity.rendezvous is not None and identity.rendezvous.is_hosted
         host = "the launcher" if is_hosted else "worker 0"
         self._is_host_worker = not is_hosted
@@ -192,15 +192,6 @@ class StallWatch(Watch[Stall, State]):
 
     def _heard(self, stall: Stall) -> None:
         self._noticed, self._noticed_at = stall, time.monotonic()
-
-    def _read_stall(self, text: str) -> Stall:
-        return stall_from_json(text)
-
-    def _read_state(self, text: str) -> State:
-        return state_from_json(text)
-
-    def _to_json(self, value: Stall | State) -> str:
-        return to_json(value)
 
     def _tell(self, stall: Stall, states: Mapping[int, State], left: Set[int], addresses: Mapping[int, str]) -> None:
         findings = Findings(stall, states, left, addresses)

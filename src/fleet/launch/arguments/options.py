@@ -12,6 +12,7 @@ from fleet.observe.tracing.window import Window
 Device = Literal["auto", "cpu", "cuda"]
 ServerDevice = Literal["cpu", "cuda"]
 Journal = Literal["os", "interval", "always"]
+Standby = Literal["sync", "async"]
 MAX_LIVES = 10
 """`--max_restart` of a durable job, when it is left out."""
 
@@ -69,6 +70,8 @@ class Options:
     max_restart: int = 0
     durable: str | None = None
     journal: Journal | None = None
+    standby: Standby | None = None
+    """Whether every server has a copy on another machine, and whether a push is acknowledged after its copy has it."""
     chaos: Chaos | None = None
     seed: int | None = None
     dry_run: bool = False
@@ -95,7 +98,10 @@ class Options:
     @property
     def durable_terms(self) -> str:
         """What the machines of a job must agree on, after other terms; the folders may differ."""
-        return "" if self.durable is None else ", --durable"
+        if self.durable is None:
+            return ""
+        number = "" if self.server_num is None else f", --server_num {self.server_num}"
+        return ", --durable" if self.standby is None else f", --durable, --standby {self.standby}{number}"
 
     def items(self) -> list[tuple[str, str]]:
         """Name and value of each argument, sorted, for the banner."""

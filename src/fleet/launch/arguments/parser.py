@@ -24,6 +24,8 @@ Examples:
   fleetrun --master 10.0.0.1:6000 --nnodes 1:4 --max_restart 3 train.py    machines may come, fail and go
   fleetrun --server_num 2 --worker_num 2 train.py                 parameter servers, all on this machine
   fleetrun --server_num 2 --worker_num 2 --durable kept train.py  a process that dies costs seconds, and nothing else
+  fleetrun --master 10.0.0.1:6000 --nnodes 3 --server_num 1 --worker_num 1 --durable kept --standby sync train.py
+                                                                  the same of a machine that burns
   fleetrun reshard 3 --durable kept                               that job goes on with three servers
   fleetrun --server_num 2 --worker_num 2 --dashboard train.py     the same, with a page that shows it
   fleetrun view log                                               that page for a job that has ended; top: as a table
@@ -166,6 +168,12 @@ _PORT_OR_FREE = WholeNumber(0, 65535)
     type=click.Choice(["os", "interval", "always"]),
     help="When the journal of --durable reaches the disk: left to the system, every second, or before each answer.  "
     "[default: os]",
+)
+@click.option(
+    "--standby",
+    type=click.Choice(["sync", "async"]),
+    help="Every server of --durable has a copy on another machine, which takes its place where the machine is lost; a "
+    "push is acknowledged when the copy has it (sync), or before.  [default: no copies]",
 )
 @click.option(
     "--chaos",

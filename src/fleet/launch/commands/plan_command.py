@@ -153,7 +153,7 @@ def run(arguments: list[str], name: str) -> int:
         raise UsageError(f"--num_gpus {machines.num_gpus}: say how large they are, such as --gpu_memory 80GiB")
     words = (asked.options.script, *asked.options.script_args)
     question = Question(machines, asked.rows, ("-m", *words) if asked.options.module else words)
-    plan = choose.make_plan(Workload.from_json(facts["workload"]), question)
+    plan = choose.make_plan(Workload.from_plain(facts["workload"]), question)
     if asked.as_json:
         print(json.dumps(plan.to_json(), indent=1))
     else:

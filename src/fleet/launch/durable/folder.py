@@ -19,6 +19,7 @@ from pathlib import Path
 from fleet.errors import UsageError
 from fleet.jobfiles.kept import clear_finished, is_finished
 from fleet.jobfiles.layouts import Decided, Layouts
+from fleet.jobfiles.terms import Terms
 from fleet.launch.arguments.options import Options
 
 _LOCK_TIMEOUT_S = 2.0
@@ -86,9 +87,10 @@ def refuse_other_number(options: Options) -> None:
 
 
 def remove_layouts(options: Options) -> None:
-    """The job has ended in order: nothing is left of its layouts."""
+    """The job has ended in order: nothing is left of its layouts and terms."""
     if options.durable is not None:
         Layouts(options.durable).remove()
+        Terms(options.durable).remove()
 
 
 def lock(options: Options, name: str, resources: ExitStack) -> int | None:

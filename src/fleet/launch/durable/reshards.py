@@ -119,6 +119,8 @@ class Reshards:
 
     def _why_not(self) -> str:
         layout = self._plan.layout
+        if self._options.standby is not None:
+            return "the number of servers does not change while they have copies; leave --standby out"
         if layout.num_nodes > 1:
             return "the number of servers changes on one machine only, and this job has several"
         if self._options.servers is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from fleet.launch.meet.messages import Offer
 from fleet.launch.meet.team import Round, Team
 from fleet.launch.planning.layout import JobLayout, Needs, Ports
-from fleet.net import Hold
+from fleet.launch.standby.orders import Orders, Post, ServerSeat
+from fleet.net import Endpoint, Hold
 
 
 def agree(needs: Needs, team: Team, holds: ExitStack, *, is_dry: bool = False) -> tuple[JobLayout, Round]:
@@ -21,14 +23,15 @@ def agree(needs: Needs, team: Team, holds: ExitStack, *, is_dry: bool = False) -
         held = hold(needs.ports, holds)
         return needs.layout or layout_of([held], 0), team.alone()
     if needs.layout is not None:
-        hold(needs.ports, holds)  # before anybody else is bothered
+        hold(replace(needs.ports, copies=()), holds)  # before anybody else is bothered
 
     def make_offer(host: str) -> Offer:
         if needs.layout is not None:
             ports = needs.ports
-            return Offer(needs.layout.host, ports.servers, ports.workers, None, meeting_place.terms)
+            copies = hold(Ports(copies=ports.copies), holds).copies
+            return Offer(needs.layout.host, ports.servers, ports.workers, None, meeting_place.terms, copies)
         held = hold(needs.ports.at(host), holds)
-        return Offer(host, held.servers, held.workers, held.master, meeting_place.terms)
+        return Offer(host, held.servers, held.workers, held.master, meeting_place.terms, held.copies)
 
     this = team.meet(meeting_place.point, meeting_place.nodes, meeting_place.rank, make_offer)
     return needs.layout or layout_of(this.offers, this.node_index), this
@@ -39,7 +42,34 @@ def hold(ports: Ports, holds: ExitStack) -> Ports:
     servers = tuple(holds.enter_context(Hold(endpoint)).endpoint for endpoint in ports.servers)
     workers = tuple(holds.enter_context(Hold(endpoint)).endpoint for endpoint in ports.workers)
     master = None if ports.master is None else holds.enter_context(Hold(ports.master, plain=True)).endpoint
-    return Ports(servers, workers, master)
+    copies = tuple(holds.enter_context(Hold(endpoint)).endpoint for endpoint in ports.copies)
+    return Ports(servers, workers, master, copies)
+
+
+def first_orders(layout: JobLayout, this: Round) -> Orders:
+    """The orders with which a job begins, the same everywhere: the copy of each server is on the machine after it."""
+    offers = this.offers
+    homes = {endpoint: machine for machine, offer in enumerate(offers) for endpoint in offer.servers}
+    posts = {endpoint: machine for machine, offer in enumerate(offers) for endpoint in offer.workers}
+    free = [list(offer.copies) for offer in offers]
+
+    def copy(server: Endpoint) -> ServerSeat:
+        machine = (homes[server] + 1) % len(offers)
+        return ServerSeat(machine, str(free[machine].pop(0)))
+
+    num_servers = len(layout.servers)
+    return Orders(
+        number=1,
+        is_used=True,
+        serial=0,
+        host=this.host,
+        machines=tuple(range(len(offers))),
+        servers=tuple(ServerSeat(homes[server], str(server)) for server in layout.servers),
+        copies=tuple(map(copy, layout.servers)),
+        since=(1,) * num_servers,
+        fills=(None,) * num_servers,
+        workers=tuple(Post(posts[worker], 0) for worker in layout.workers),
+    )
 
 
 def layout_of(offers: Sequence[Offer | Ports], me: int) -> JobLayout:

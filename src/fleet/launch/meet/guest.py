@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import selectors
 import socket
 import time
@@ -15,7 +17,9 @@ from fleet.launch.meet.conversation import Conversation, Message
 from fleet.launch.meet.job_token import JobToken, new_nonce
 from fleet.launch.meet.line import MAX_LINE_BYTES, PROTOCOL, HungUpError
 from fleet.launch.meet.messages import Offer
-from fleet.launch.meet.reach import Patience, silent_s
+from fleet.launch.meet.reach import SUSPECT_S, Patience, silent_s
+
+log = logging.getLogger("fleetrun")
 
 
 @dataclass(eq=False)
@@ -62,6 +66,16 @@ class Guest:
         if self.connection is None:
             return self._broke_by if time.monotonic() > self._come_by else None
         return f"it could not be reached for {patience}" if self.silent_s > patience.seconds else None
+
+    def notice(self, where: str, patience: Patience) -> None:
+        """Say that it cannot be reached, or can again."""
+        if self.missed_since is None and self.silent_s > SUSPECT_S:
+            self.missed_since = time.monotonic() - self.silent_s
+            log.warning("%s cannot be reached; waiting for it for up to %s", where, patience)
+        elif self.missed_since is not None and self.silent_s < SUSPECT_S / 2 and self.connection is not None:
+            missed_s = time.monotonic() - self.missed_since
+            self.missed_since = None
+            log.warning("%s can be reached again, after %.0f s", where, missed_s)
 
     def round_after(self, num_heard: int) -> int:
         """The round it must be in if it has heard so many messages; -1 before the first."""
@@ -111,6 +125,16 @@ class Guest:
         self._cut_at = time.monotonic()
         self._come_by = self._cut_at + wait_s
         self._broke_by = why
+
+    def leave(self) -> None:
+        """Close its connection; one that is closed with words unheard takes back what it has not delivered yet."""
+        if self.connection is None:
+            return
+        self.connection.setblocking(False)
+        with contextlib.suppress(OSError):
+            while self.connection.recv(1 << 16):
+                pass
+        self.connection.close()
 
     def welcome(self) -> None:
         """Tell it how to come back; what will prove that it is the same never travels where a token was given."""

@@ -12,7 +12,6 @@ docs/adr/0009-elastic-launcher.md has the reasons. A guest that cannot be reache
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import logging
 import selectors
@@ -20,26 +19,26 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from fleet.errors import CommunicationError
 from fleet.launch.arguments.options import Nodes
-from fleet.launch.meet.conversation import GapError
 from fleet.launch.meet.guest import Guest
+from fleet.launch.meet.guests import Guests, own_guest
 from fleet.launch.meet.job_token import JobToken
-from fleet.launch.meet.line import PROTOCOL, HungUpError
-from fleet.launch.meet.lobby import Lobby, ReturningGuest, Visitor
+from fleet.launch.meet.lobby import Lobby
 from fleet.launch.meet.messages import NodeFailed, Offer
-from fleet.launch.meet.reach import SLIP_S, SUSPECT_S, Patience, probe
-from fleet.launch.meet.seats import choose, how_to_come, seat
+from fleet.launch.meet.reach import Patience
+from fleet.launch.meet.seats import choose, how_to_come, seat, what_is_missing
+from fleet.launch.standby.keeper import Keeper
+from fleet.launch.standby.orders import MachineAccount
 from fleet.net import Endpoint
 
 log = logging.getLogger("fleetrun")
 
 LAST_CALL_S = 3.0
 """How long nobody new must have come before a job begins with fewer machines than it may have."""
-FAREWELL_S = 5.0
-"""How long a machine that can be reached may take to hear that the job is over."""
 STOPPING_S = 20.0
 """How much longer than for a machine that is not there we wait for one that is, and stops its workers."""
 _REMIND_S = 10.0
@@ -52,6 +51,19 @@ class _State(enum.Enum):
     GATHERING = enum.auto()
     RUNNING = enum.auto()
     OVER = enum.auto()
+
+
+@dataclass(frozen=True)
+class FormerMeeting:
+    """What is left of a meeting point that was lost, for the launcher that takes its place."""
+
+    keeper: Keeper
+    restart: int
+    offers: tuple[Offer, ...]
+    place: int
+    """This machine's index."""
+    guests: tuple[Guest, ...]
+    """The others that have come, with their places."""
 
 
 class Host:
@@ -68,29 +80,42 @@ class Host:
         token: JobToken,
         timeout_s: float,
         patience: Patience,
+        former: FormerMeeting | None = None,
     ) -> None:
-        """Begin to gather; `own` is what this machine brings, at index `rank`."""
+        """Begin to gather; `own` is what this machine brings, at index `rank`. Or go on where another one has ended."""
         self._point = point
         self._nodes = nodes
         self._max_restart = max_restart
         self._token = token
         self._timeout_s = timeout_s
-        self._patience = patience
         self._is_hurried = False
-        self._selector = selectors.DefaultSelector()
-        self._lobby = Lobby(listener, self._selector, nodes, own, token, self._holder_of, self._find)
-        self.own_end, inner_end = socket.socketpair()
-        """Where the launcher of this machine speaks and listens."""
-        self._own = Guest(inner_end, "", rank, own, token)
-        self._guests = [self._own]
+        self._own, self.own_end = own_guest(rank, token, own)
+        """`own_end` is where the launcher of this machine speaks and listens."""
+        selector = selectors.DefaultSelector()
+        self._all = Guests(self._own, token, patience, selector, self._came, self._hear, self._lose, self._where)
+        self._all.lobby = Lobby(listener, selector, nodes, own, token, self._holder_of, self._all.find)
+        self._guests = self._all.all
         """In the order in which they came."""
         self._offers: list[Offer] = []
         self._restart = -1
         self._num_failures = 0
-        self._selector.register(inner_end, selectors.EVENT_READ, self._own)
+        self._keeper: Keeper | None = None
+        """Decides about terms, in a job whose servers have copies."""
         self._gather("")
+        if former is not None:
+            self._go_on(former)
         self._thread = threading.Thread(target=self._run, name="meeting-point", daemon=True)
         self._thread.start()
+
+    def _go_on(self, former: FormerMeeting) -> None:
+        """Be in the round that runs, with those who have come from the meeting point that is lost."""
+        self._state = _State.RUNNING
+        self._restart, self._offers, self._keeper = former.restart, list(former.offers), former.keeper
+        self._own.place, self._own.offer = former.place, None
+        self._all.lobby.shut(_FULL)
+        for guest in former.guests:
+            self._all.welcome(guest)
+        self._direct(former.keeper)
 
     def close(self, is_hurried: Callable[[], bool]) -> None:
         """Wait until everybody has been told, or is given up; the launcher has closed its end.
@@ -107,31 +132,13 @@ class Host:
                 self._serve()
             if self._state is not _State.OVER:
                 self._end(f"fleetrun was stopped at the meeting point {self._point}", 1)
-            self._say_farewell()
+            self._all.say_farewell(lambda: self._is_hurried, self._serve)
         finally:
-            self._leave()
+            self._all.close()
 
     def _serve(self) -> None:
-        tick_s = _TICK_S if self._state is _State.RUNNING else _GATHERING_TICK_S
-        for key, _ in self._selector.select(tick_s):
-            if isinstance(key.data, Guest):
-                if key.fileobj is key.data.connection:  # and not replaced a moment ago
-                    self._read(key.data)
-            else:
-                self._open_the_door(key.data)
-        self._lobby.forget_the_silent()
-        for guest in list(self._guests):
-            self._look_after(guest)
+        self._all.serve(_TICK_S if self._state is _State.RUNNING else _GATHERING_TICK_S)
         self._move_on()
-
-    def _say_farewell(self) -> None:
-        """Stay until every machine has heard the end, or is given up."""
-        until = time.monotonic() + FAREWELL_S
-        while untold := [guest for guest in self._guests if guest.conversation.has_unheard]:
-            is_any_missed = any(guest.missed_since is not None for guest in untold)
-            if time.monotonic() > until and (self._is_hurried or not is_any_missed):
-                return
-            self._serve()
 
     def _move_on(self) -> None:
         now = time.monotonic()
@@ -140,19 +147,20 @@ class Host:
             is_full = len(chosen) == self._nodes.most
             is_quiet = now - self._arrived_at > LAST_CALL_S or now > self._deadline
             is_enough = len(chosen) >= self._nodes.least and is_quiet
-            stragglers = self._stragglers()
+            stragglers = self._all.members
+            missing = what_is_missing(self._nodes, len(chosen), len(stragglers))
             if not stragglers and (is_full or is_enough):
                 self._begin(seat(chosen, self._nodes.most))
             elif now > self._deadline + (STOPPING_S if stragglers else 0.0):
-                self._end(self._what_is_missing(len(chosen)), 1)
+                self._end(f"waited for {missing} machines at {self._point}; {how_to_come(self._point)}", 1)
             elif now > self._remind_at:
                 self._remind_at += _REMIND_S
-                log.info("waiting at %s for %d of %s machines", self._point, *self._count_missing(len(chosen)))
+                log.info("waiting at %s for %s machines", self._point, missing)
         elif self._state is _State.RUNNING and self._could_grow():
             came = ", ".join(guest.offer.host for guest in self._guests if guest.offer is not None)
             self._gather(f"a machine has come ({came})")
-            for member in self._stragglers():
-                self._tell(member, say="regroup", why=self._why)
+            for member in self._all.members:
+                self._all.tell(member, say="regroup", why=self._why)
 
     def _gather(self, why: str) -> None:
         """Wait for all machines that are still connected, and for newcomers."""
@@ -171,19 +179,19 @@ class Host:
         listed = [offer.to_json() for offer in self._offers]
         for guest in [guest for guest in self._guests if guest not in members]:
             if self._goes_on:
-                self._tell(guest, say="wait")
+                self._all.tell(guest, say="wait")
             else:
-                self._tell_sealed(guest, say="over", reason=_FULL, code=2)
+                self._all.tell_sealed(guest, say="over", reason=_FULL, code=2)
         if not self._goes_on:
-            self._lobby.shut(_FULL)
+            self._all.lobby.shut(_FULL)
         for place, guest in enumerate(members):
             guest.place, guest.offer, guest.is_done = place, None, False
             begin = {"say": "begin", "rank": place, "host": members.index(self._own), "offers": listed}
             begin |= {"restart": self._restart, "failures": self._num_failures, "why": self._why}
             if not self._token.is_given:
-                self._tell(guest, **begin, token=self._token.value)
+                self._all.tell(guest, **begin, token=self._token.value)
             else:
-                self._tell_sealed(guest, **begin)
+                self._all.tell_sealed(guest, **begin)
 
     @property
     def _goes_on(self) -> bool:
@@ -192,13 +200,9 @@ class Host:
 
     def _could_grow(self) -> bool:
         """Whether somebody waits for whom there is room, and nobody has finished whose work would be done again."""
-        members = self._stragglers()
+        members = self._all.members
         grown = choose((*members, *(guest for guest in self._guests if guest.is_waiting)), self._nodes.most)
         return len(grown) > len(members) and not any(member.is_done for member in members)
-
-    def _stragglers(self) -> list[Guest]:
-        """Members of the last round who have not come back; while a round runs, all of its members."""
-        return [guest for guest in self._guests if guest.place is not None]
 
     def _holder_of(self, rank: int) -> str | None:
         """Before the first round a rank asked for twice is a mistake; later it may be a machine that comes again."""
@@ -206,63 +210,26 @@ class Host:
             return None
         return next((guest.offer.host for guest in self._guests if guest.offer and guest.rank == rank), None)
 
-    def _find(self, name: str) -> Guest | None:
-        return next((guest for guest in self._guests if guest.name == name and guest is not self._own), None)
-
-    def _open_the_door(self, visitor: Visitor | None) -> None:
-        match self._lobby.serve(visitor):
-            case Guest(connection=socket.socket() as connection) as guest:
-                probe(connection, self._patience)
-                self._selector.register(connection, selectors.EVENT_READ, guest)
-                self._guests.append(guest)
-                self._arrived_at = time.monotonic()
-                guest.welcome()
-                if self._state is _State.RUNNING:
-                    self._tell(guest, say="wait")
-            case ReturningGuest(guest, connection, session):
-                probe(connection, self._patience)
-                if not guest.welcome_back(self._selector, connection, session):
-                    self._cut(guest)
-
-    def _look_after(self, guest: Guest) -> None:
-        """Notice that a machine cannot be reached, or can again, or is to be given up."""
-        if (why := guest.why_given_up(self._patience)) is not None:
-            self._lose(guest, why)
-        elif guest.missed_since is None and guest.silent_s > SUSPECT_S:
-            guest.missed_since = time.monotonic() - guest.silent_s
-            log.warning("%s cannot be reached; waiting for it for up to %s", self._where(guest), self._patience)
-        elif guest.missed_since is not None and guest.silent_s < SUSPECT_S / 2 and guest.connection is not None:
-            missed_s = time.monotonic() - guest.missed_since
-            guest.missed_since = None
-            log.warning("%s can be reached again, after %.0f s", self._where(guest), missed_s)
+    def _came(self, guest: Guest) -> None:
+        self._arrived_at = time.monotonic()
+        if self._state is _State.RUNNING:
+            self._all.tell(guest, say="wait")
 
     def _where(self, guest: Guest) -> str:
         if guest.place is not None:
             return f"machine {guest.place} ({self._offers[guest.place].host})"
         return "a machine" if guest.offer is None else guest.offer.host
 
-    def _read(self, guest: Guest) -> None:
-        try:
-            for message in guest.messages():
-                self._hear(guest, message)
-        except HungUpError as error:
-            self._lose(guest, str(error))
-        except ConnectionError:  # it has ended with words unheard; or what lies between us has ended the connection
-            guest.cut(self._selector, SLIP_S, "its fleetrun ended or the network broke")
-        except (GapError, OSError):
-            self._cut(guest)
-        except Exception as error:  # of whatever kind: what one machine says must not end the meeting of the others
-            self._lose(guest, f"it said what cannot be understood ({error})")
-
-    def _cut(self, guest: Guest) -> None:
-        """Close a guest's connection that is of no use any more, which may be the network's fault."""
-        guest.cut(self._selector, self._patience.seconds, f"it could not be reached for {self._patience}")
-
     def _hear(self, guest: Guest, message: dict[str, Any]) -> None:
         match message.get("say"):
-            case "done":
+            case "account" if self._state is _State.RUNNING and guest.place is not None:
+                account = MachineAccount.from_json(message)
+                self._keeper = self._keeper or Keeper(self._own.place or 0, account.orders)
+                self._keeper.hear(guest.place, account)
+                self._direct(self._keeper)
+            case "done" if self._keeper is None:
                 guest.is_done = guest.place is not None
-                if self._state is _State.RUNNING and all(member.is_done for member in self._stragglers()):
+                if self._state is _State.RUNNING and all(member.is_done for member in self._all.members):
                     self._finish()
             case "failed":
                 self._fail(NodeFailed.from_json(message), guest)
@@ -281,17 +248,29 @@ class Host:
 
     def _lose(self, guest: Guest, why: str) -> None:
         """A machine is gone: one of the round that runs is a failure."""
-        if guest not in self._guests:
+        if guest.place is None or guest is self._own or self._state is not _State.RUNNING:
             return
-        self._guests.remove(guest)
-        guest.cut(self._selector, 0.0, why)
-        if guest.place is not None and guest is not self._own and self._state is _State.RUNNING:
-            self._fail(NodeFailed(f"{self._where(guest)} is gone: {why}", 1, time.time()), guest)
+        gone = f"{self._where(guest)} is gone: {why}"
+        if self._keeper is None:
+            self._fail(NodeFailed(gone, 1, time.time()), guest)
+        else:
+            self._keeper.lose(guest.place, gone)
+            self._direct(self._keeper)
 
-    def _fail(self, failure: NodeFailed, guest: Guest) -> None:
-        for member in self._stragglers():
+    def _direct(self, keeper: Keeper) -> None:
+        """Tell the machines what follows from what is known of them now."""
+        if (orders := keeper.decide()) is not None:
+            for member in self._all.members:
+                self._all.tell(member, say="orders", orders=orders.to_json())
+        if keeper.end is not None:
+            self._fail(NodeFailed(keeper.end, 1, time.time()))
+        elif keeper.orders.is_over:
+            self._finish()
+
+    def _fail(self, failure: NodeFailed, guest: Guest | None = None) -> None:
+        for member in self._all.members:
             if member is not guest:
-                self._tell(member, **failure.to_json())
+                self._all.tell(member, **failure.to_json())
         if failure.is_final:
             self._end(f"the job was ended: {failure.what}", failure.code)
         elif self._state is _State.RUNNING:
@@ -302,47 +281,16 @@ class Host:
                 self._end(f"the job has failed {times} and --max_restart is {self._max_restart}: {failure.what}", None)
 
     def _finish(self) -> None:
-        for member in self._stragglers():
-            self._tell(member, say="all done")
-        self._end("the job has finished; this machine was not needed", 0, but=self._stragglers())
+        for member in self._all.members:
+            self._all.tell(member, say="all done")
+        self._end("the job has finished; this machine was not needed", 0, but=self._all.members)
 
     def _end(self, reason: str, code: int | None, but: Iterable[Guest] = ()) -> None:
         """There is no other round. Without a code, a machine ends with that of the failure it has seen."""
         if self._state is _State.OVER:
             return
         self._state = _State.OVER
-        self._lobby.shut("the job has ended")  # who comes now is meant for another job
+        self._all.lobby.shut("the job has ended")  # who comes now is meant for another job
         for guest in self._guests:
             if guest not in but:
-                self._tell_sealed(guest, say="over", reason=reason, code=code)
-
-    def _tell_sealed(self, guest: Guest, **message: Any) -> None:
-        """`_tell`, with a proof that we know the token where one was given."""
-        if self._token.is_given:
-            message["proof"] = self._token.seal("host", guest.session, {"protocol": PROTOCOL, **message})
-        self._tell(guest, **message)
-
-    def _tell(self, guest: Guest, **message: Any) -> None:
-        if not guest.tell(**message):
-            self._cut(guest)
-
-    def _count_missing(self, num_here: int) -> tuple[int, str]:
-        least = f"at least {self._nodes.least}" if self._nodes.is_range else str(self._nodes.least)
-        return max(self._nodes.least - num_here, len(self._stragglers())), least
-
-    def _what_is_missing(self, num_here: int) -> str:
-        missing, of = self._count_missing(num_here)
-        return f"waited for {missing} of {of} machines at {self._point}; {how_to_come(self._point)}"
-
-    def _leave(self) -> None:
-        self._lobby.close()
-        for guest in self._guests:
-            if guest.connection is None:
-                continue
-            # A connection that is closed with words unheard takes back what it has not delivered yet.
-            guest.connection.setblocking(False)
-            with contextlib.suppress(OSError):
-                while guest.connection.recv(1 << 16):
-                    pass
-            guest.connection.close()
-        self._selector.close()
+                self._all.tell_sealed(guest, say="over", reason=reason, code=code)

@@ -11,7 +11,7 @@ from typing import Any
 
 from fleet.errors import CommunicationError
 
-PROTOCOL = "fleetrun/5"
+PROTOCOL = "fleetrun/6"
 MAX_LINE_BYTES = 1 << 20
 
 
@@ -21,6 +21,10 @@ class HungUpError(CommunicationError):
 
 class CutOffError(CommunicationError):
     """The connection broke; that says nothing about the other side."""
+
+
+class DismissedError(CommunicationError):
+    """The meeting point does not want this launcher, or is another program."""
 
 
 class MessageLine:

@@ -17,9 +17,10 @@ from typing import Any
 
 from fleet.errors import CommunicationError
 from fleet.launch.meet.conversation import Conversation
-from fleet.launch.meet.host import FAREWELL_S, Host
+from fleet.launch.meet.guests import FAREWELL_S
+from fleet.launch.meet.host import Host
 from fleet.launch.meet.job_token import JobToken, is_nonce, new_nonce
-from fleet.launch.meet.line import PROTOCOL, CutOffError, HungUpError, MessageLine
+from fleet.launch.meet.line import PROTOCOL, CutOffError, DismissedError, HungUpError, MessageLine
 from fleet.launch.meet.reach import SLIP_S, SUSPECT_S, Patience, probe, silent_s
 from fleet.net import Endpoint
 
@@ -75,7 +76,6 @@ class Link:
         self._left: list[MessageLine] = []
         """Connections that the meeting point may still take for ours; closed now, they would look like our end."""
         self._has_ended = False
-        """The job is over, as far as was heard, so that nobody need come back."""
         self._is_closing = False
         self._speaking = threading.Lock()
         """Messages leave in the order of their numbers, also over a new connection."""
@@ -85,6 +85,11 @@ class Link:
     def is_sealed(self) -> bool:
         """Whether the other side has a token to prove."""
         return self.session != ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the job is over, as far as was heard, so that nobody need come back."""
+        return self._has_ended
 
     def send(self, **message: Any) -> None:
         """Say something; the meeting point hears it once, if it can be reached in time."""
@@ -217,5 +222,5 @@ class Link:
     def _answer(self, line: MessageLine) -> dict[str, Any]:
         answer = line.receive()
         if answer.get("protocol") != PROTOCOL or "error" in answer:
-            raise CommunicationError(str(answer.get("error", "another program listens there now")))
+            raise DismissedError(str(answer.get("error", "another program listens there now")))
         return answer

@@ -24,6 +24,10 @@ class Offer:
     master: Endpoint | None
     terms: str
     """What must be the same on every machine, in words."""
+    copies: tuple[Endpoint, ...] = ()
+    """Where copies of the servers of the machine before this one listen."""
+    door: Endpoint | None = None
+    """Where the others come if this launcher has to be the meeting point."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `from_json` reads."""
@@ -33,6 +37,8 @@ class Offer:
             "workers": [str(endpoint) for endpoint in self.workers],
             "master": None if self.master is None else str(self.master),
             "terms": self.terms,
+            "copies": [str(endpoint) for endpoint in self.copies],
+            "door": None if self.door is None else str(self.door),
         }
 
     @classmethod
@@ -45,6 +51,8 @@ class Offer:
                 workers=tuple(Endpoint.parse(text) for text in data["workers"]),
                 master=None if data["master"] is None else Endpoint.parse(data["master"]),
                 terms=str(data["terms"]),
+                copies=tuple(Endpoint.parse(text) for text in data["copies"]),
+                door=None if data["door"] is None else Endpoint.parse(data["door"]),
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CommunicationError(f"not an offer of fleetrun: {error}") from error

@@ -20,6 +20,7 @@ SLIP_S = 3.0
 """How long one whose connection was closed from outside may take to come back; one that has ended does not."""
 _LEAST_S = 5.0 * PROBE_S
 _RPC_TIMEOUT_S = 60.0
+_LOST_S = 10.0
 _LAST_DATA_AND_ACK = struct.Struct("=52xII")
 """In the kernel's `struct tcp_info`: milliseconds since the other side sent data, and since it acknowledged any."""
 
@@ -35,8 +36,11 @@ class Patience:
         return f"{self.seconds:g} s ({self.variable})"
 
     @classmethod
-    def of_job(cls, *, is_durable: bool) -> Patience:
+    def of_job(cls, *, is_durable: bool, has_copies: bool = False) -> Patience:
         """What the variables say; VariableError if they are malformed."""
+        if has_copies:  # which take over, so nobody need wait for long
+            variable = env.FLEET_MACHINE_TIMEOUT_S
+            return cls(max(variable.get() or _LOST_S, _LEAST_S), variable.name)
         variable, default_s = env.FLEET_RPC_TIMEOUT_S, _RPC_TIMEOUT_S
         if is_durable or env.FLEET_DURABLE.get() is not None:
             variable, default_s = env.FLEET_RECOVERY_TIMEOUT_S, DEFAULT_RECOVERY_S

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fleet import net
+from fleet.launch.arguments.options import Nodes
 from fleet.launch.meet.guest import Guest
 from fleet.net import Endpoint
 
@@ -25,6 +26,12 @@ def seat(guests: list[Guest], most: int) -> list[Guest]:
     free = iter([number for number in range(most) if number not in seats])
     seats |= {next(free): guest for guest in guests if guest.rank is None}
     return [seats[number] for number in sorted(seats)]
+
+
+def what_is_missing(nodes: Nodes, num_here: int, num_stragglers: int) -> str:
+    """`1 of 3`, `2 of at least 4`: machines that are waited for."""
+    least = f"at least {nodes.least}" if nodes.is_range else str(nodes.least)
+    return f"{max(nodes.least - num_here, num_stragglers)} of {least}"
 
 
 def how_to_come(point: Endpoint) -> str:

@@ -38,6 +38,8 @@ def durable_variables(options: Options, folder: Path, environ: env.Environ) -> d
         env.FLEET_DURABLE.name: str(folder / options.durable),
         env.FLEET_JOURNAL.name: _journal(options, environ),
     }
+    if options.standby is not None:
+        found[env.FLEET_STANDBY.name] = options.standby.upper()
     if env.FLEET_RECOVERY_TIMEOUT_S.text(environ) is None:
         found[env.FLEET_RECOVERY_TIMEOUT_S.name] = f"{DEFAULT_RECOVERY_S:g}"
     return found

@@ -24,6 +24,8 @@ class Ports:
     workers: tuple[Endpoint, ...] = ()
     master: Endpoint | None = None
     """Where scripts that are not ours meet: MASTER_ADDR and MASTER_PORT of a collective job."""
+    copies: tuple[Endpoint, ...] = ()
+    """Where copies of the servers of the machine before this one listen, in a job whose servers have copies."""
 
     @classmethod
     def anywhere(cls, host: str, num_servers: int, num_workers: int) -> Ports:
@@ -38,7 +40,8 @@ class Ports:
             return endpoint if endpoint.host != THE_MEETING_S else replace(endpoint, host=host)
 
         master = None if self.master is None else there(self.master)
-        return Ports(tuple(map(there, self.servers)), tuple(map(there, self.workers)), master)
+        servers, workers, copies = (tuple(map(there, some)) for some in (self.servers, self.workers, self.copies))
+        return Ports(servers, workers, master, copies)
 
 
 @dataclass(frozen=True)

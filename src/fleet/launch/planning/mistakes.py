@@ -11,6 +11,7 @@ from fleet.launch.arguments.values import check_folder
 from fleet.launch.planning.durable_job import refuse_durable
 from fleet.launch.planning.script import refuse_script
 from fleet.launch.planning.server_needs import refuse_counts
+from fleet.launch.planning.standby_job import refuse_standby
 from fleet.launch.tls.certificates import refuse_tls
 
 
@@ -19,6 +20,7 @@ def refuse_mistakes(options: Options) -> None:
     refuse_counts(options)
     _refuse_contradictions(options)
     refuse_tls(options)
+    refuse_standby(options)
     refuse_durable(options)
     refuse_script(options)
     check_folder(Path(options.log_dir))

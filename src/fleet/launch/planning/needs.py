@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fleet import env, net
 from fleet.errors import EndpointError, UsageError
@@ -116,8 +117,11 @@ def met_needs(options: Options, num_servers: int, num_workers: int) -> Needs:
         raise UsageError(f"--rank {options.rank}: --nnodes {nodes}, so the last rank is {nodes.most - 1}")
     kind = "parameter servers" if num_servers else "collective"
     both = f"{options.durable_terms}{terms_of_tls(options)}"
+    ports = Ports.anywhere(THE_MEETING_S, num_servers, num_workers)
+    if options.standby is not None:
+        ports = replace(ports, copies=ports.servers)
     return Needs(
-        Ports.anywhere(THE_MEETING_S, num_servers, num_workers),
+        ports,
         MeetingPlace(
             point=Endpoint.parse(options.master, "--master"),
             nodes=nodes,

@@ -16,7 +16,7 @@ class ProcessPlan:
     """One process to start."""
 
     role: str
-    """`worker` or `server`."""
+    """`worker`, `server`, or `copy`, which is a server that nobody asks yet."""
     index: int
     endpoint: str
     device: str
@@ -29,7 +29,9 @@ class ProcessPlan:
 
     @property
     def name(self) -> str:
-        """`worker 0`, `server 3`: as logs and reports call it."""
+        """`worker 0`, `server 3`, `copy of server 3`: as logs and reports call it."""
+        if self.role == "copy":
+            return f"copy of server {self.index}"
         return f"{self.role} {self.index}" if not self.layout else f"{self.role} {self.index} of layout {self.layout}"
 
     @property

@@ -19,6 +19,8 @@ def refuse_shadows(folder: Path) -> None:
 
 
 SELFCHECK_MODULE = "fleet.selfcheck"
+COPY_COMMAND = (sys.executable, "-m", "fleet.ps.server")
+"""What a copy of a server runs: servers are generic."""
 
 
 def command(options: Options) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fleet import net
 from fleet.errors import EndpointError, NotSupportedError, UsageError
 from fleet.launch.arguments.options import Nodes, Options
@@ -14,6 +16,7 @@ from fleet.launch.planning.needs import (
     refuse_impossible_ports,
     start_port,
 )
+from fleet.launch.planning.standby_job import refuse_one_machine
 from fleet.launch.tls.certificates import refuse_unminted
 from fleet.launch.tls.certificates import terms as terms_of_tls
 from fleet.net import Endpoint
@@ -34,6 +37,7 @@ def server_needs(options: Options) -> Needs:
         _refuse_restarts(options)
         refuse_unminted(options)
         return met_needs(options, options.server_num, options.worker_num)
+    refuse_one_machine(options, 1)
     return lone_needs(options, net.LOOPBACK, options.server_num, options.worker_num)
 
 
@@ -48,6 +52,7 @@ def _listed_needs(options: Options) -> Needs:
             f"{', '.join(net.local_addresses())}"
         )
     num_nodes = len(hosts) - len(mine) + 1
+    refuse_one_machine(options, num_nodes)
     if num_nodes > 1:
         _refuse_restarts(options)
         refuse_unminted(options)
@@ -66,6 +71,9 @@ def _listed_needs(options: Options) -> Needs:
     if num_nodes == 1:
         return Needs(ports, layout=JobLayout(servers, workers, local_servers, local_workers, None))
     node = hosts.index(mine[0])
+    if options.standby is not None:
+        before = sum(endpoint.host == hosts[node - 1] for endpoint in servers)
+        ports = replace(ports, copies=(Endpoint(mine[0], 0),) * before)
     lists = f"--servers {options.servers} --workers {options.workers}"
     return Needs(
         ports,

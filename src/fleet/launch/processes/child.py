@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from fleet import env
+from fleet.jobfiles.copy_notes import CopylessNote, CopyNote, copy_note, copyless_note
 from fleet.jobfiles.end_notes import EndNote, read_end
 from fleet.jobfiles.joining import joined_since
 from fleet.jobfiles.process_files import ProcessFiles
@@ -138,6 +139,16 @@ class Child:
         if self.plan.role == "server":
             return serving_since(self._files.serving)
         return joined_since(self._files.unstopped)
+
+    @property
+    def copy_note(self) -> CopyNote | None:
+        """What it says of itself as a copy of a server."""
+        return copy_note(self._files.copy)
+
+    @property
+    def copyless_note(self) -> CopylessNote | None:
+        """What a server says that waits for its copy in vain."""
+        return copyless_note(self._files.copyless)
 
     @property
     def is_leaving(self) -> bool:

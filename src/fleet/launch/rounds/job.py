@@ -30,6 +30,7 @@ from fleet.launch.rounds.prepare import Prepared, prepare
 from fleet.launch.run.crew import Crew
 from fleet.launch.run.outcome import RoundOutcome, stopped_by
 from fleet.launch.run.output import say
+from fleet.launch.run.station import Station
 from fleet.launch.run.watch import Attempt
 from fleet.launch.tls import certificates as tls
 from fleet.launch.watching.board import make_board
@@ -49,7 +50,8 @@ class Job:
         self._job_id = job_id
         self._guard = watchman
         is_durable = options.durable is not None
-        self._team = Team(own_token(), 0 if is_durable else options.max_restart, is_durable)
+        has_copies = options.standby is not None
+        self._team = Team(own_token(), 0 if is_durable else options.max_restart, is_durable, has_copies)
         self._plan: LaunchPlan | None = None
         """The plan of the round that runs, or ran last."""
         self._num_failures = 0
@@ -107,7 +109,7 @@ class Job:
 
     def _run_round(self) -> RoundOutcome:
         with ExitStack() as holds:
-            plan, this = self._meet(holds)
+            plan, this, orders = self._meet(holds)
             token = self._team.token.value
             plan = plan.with_variables(tls.variables(self._options, plan.layout.num_nodes, token, self._job_id))
             # What lies in the folder of a machine that has just come is of another job.
@@ -125,7 +127,11 @@ class Job:
             identity = JobIdentity(self._job_id, token, this.restart)
             crew = Crew(ready, plan.followed, identity, self._guard, this.news.put)
             reshards = None if self._options.durable is None else Reshards(self._options, plan, holds)
-            self._attempt = Attempt(plan, crew, self._team, this.news, self._agent, reshards, self._show)
+            station = None
+            if orders is not None:
+                hosts = tuple(offer.host for offer in this.offers)
+                station = Station(self._options, plan, orders, hosts, holds, self._team.tell)
+            self._attempt = Attempt(plan, crew, self._team, this.news, self._agent, reshards, self._show, station)
             if self._signalled is not None:
                 self._attempt.signalled(self._signalled)
             try:

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 from fleet.launch.arguments.options import Options
 from fleet.launch.durable import folder
-from fleet.launch.meet.agree import agree
+from fleet.launch.meet.agree import agree, first_orders
 from fleet.launch.meet.team import Round, Team
 from fleet.launch.planning.machine import look
 from fleet.launch.planning.make import find_needs, make_plan
 from fleet.launch.planning.network import check_given, network_variables
 from fleet.launch.planning.plan import LaunchPlan
+from fleet.launch.planning.standby_job import with_copies
+from fleet.launch.standby.orders import Orders
 
 
 class Prepared(NamedTuple):
@@ -24,6 +26,8 @@ class Prepared(NamedTuple):
 
     plan: LaunchPlan
     round: Round
+    orders: Orders | None = None
+    """The first ones, in a job whose servers have copies."""
 
 
 def prepare(options: Options, team: Team, holds: ExitStack) -> Prepared:
@@ -42,4 +46,8 @@ def prepare(options: Options, team: Team, holds: ExitStack) -> Prepared:
     if present is not None:
         layout = replace(layout, number=present.number)
     network = network_variables(layout, has_gpus=machine.has_gpus)
-    return Prepared(make_plan(options, machine, layout, network), this)
+    plan = make_plan(options, machine, layout, network)
+    if options.standby is None or not this.offers:
+        return Prepared(plan, this)
+    orders = first_orders(layout, this)
+    return Prepared(with_copies(options, plan, orders), this, orders)

@@ -6,6 +6,8 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
 
 from fleet.errors import UsageError
 from fleet.launch.planning.plan import ProcessPlan
@@ -31,6 +33,7 @@ class Crew:
         self.children: list[Child] = []
         """In the order of their places; one that was started again stands where the former one stood."""
         self._ready = list(ready)
+        self._locks: dict[str, int | None] = {}
         self._followed = followed
         self._identity = identity
         self._guard = watchman
@@ -65,13 +68,29 @@ class Crew:
         new.when_it_exits(self._tell)
         return new
 
-    def add(self, ready: Sequence[ReadyProcess]) -> None:
+    def add(self, ready: Sequence[ReadyProcess], life: int = 0) -> list[Child]:
         """Start more processes, beside the others; OSError at the first that cannot be started."""
         for one in ready:
-            child = self._start(one, life=0)
+            child = self._start(one, life)
             self._ready.append(one)
             self.children.append(child)
             child.when_it_exits(self._tell)
+        return self.children[-len(ready) :]
+
+    def drop(self, child: Child) -> None:
+        """Forget a process that was released, whose place nobody takes here."""
+        place = self.children.index(child)
+        del self.children[place], self._ready[place]
+
+    def change(self, child: Child, **changes: Any) -> None:
+        """Have a process that runs be something else from now on, also when it is started again."""
+        place = self.children.index(child)
+        plan = child.plan = replace(child.plan, **changes)
+        self._ready[place] = self._ready[place]._replace(plan=plan)
+
+    def lock_of(self, folder: str) -> int | None:
+        """The lock of what a process here keeps, by its name in the folder of the job; None if nobody had it."""
+        return self._locks.get(folder)
 
     def release(self, child: Child) -> None:
         """End all that is left of a process that has ended, so that its id can be used again."""
@@ -98,6 +117,7 @@ class Crew:
     def _start(self, ready: ReadyProcess, life: int) -> Child:
         is_seen = ready.plan is self._followed and os.isatty(STDOUT)
         seen_at = os.get_terminal_size(STDOUT).columns if is_seen else None
+        self._locks[ready.plan.folder] = ready.lock
         child = Child(ready, self._identity, seen_at, life)
         self._guard.watch(child.pid)
         return child

@@ -8,6 +8,7 @@ ends, nothing is left.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import time
@@ -33,7 +34,9 @@ from fleet.launch.run.crew import STDOUT, Crew
 from fleet.launch.run.follow import LogFollower
 from fleet.launch.run.outcome import RoundOutcome, failed_elsewhere, is_any_final, is_before, stopped_by
 from fleet.launch.run.output import is_one_place, write_within
+from fleet.launch.run.station import Station
 from fleet.launch.run.waits import Forsaken, Waits
+from fleet.launch.standby.orders import Orders
 from fleet.observe.stall.words import EXIT_CODE as STALLED
 from fleet.observe.waits.waiting import workers_text
 
@@ -41,6 +44,8 @@ log = logging.getLogger("fleetrun")
 
 GRACE_S = 5.0
 """How long a process may take to end after it was told to; then it is killed."""
+END_S = 60.0
+"""How long servers may take to end once the job has finished: nobody is in a hurry, and the machine may be busy."""
 SETTLE_S = 2.0
 """How long to wait for a process that has begun to end, before the others are stopped."""
 HEARSAY_S = SETTLE_S + 1.0
@@ -59,7 +64,7 @@ RESHARD_S = 0.2
 STDERR = 2
 
 
-Event = Child | Signalled | NodeFailed | Regroup | AllDone | Forsaken
+Event = Child | Signalled | NodeFailed | Regroup | AllDone | Orders | Forsaken
 
 
 class Attempt:
@@ -74,6 +79,7 @@ class Attempt:
         chaos: Striker | None = None,
         reshards: Reshards | None = None,
         show: Callable[[Attempt], None] = lambda _: None,
+        station: Station | None = None,
     ) -> None:
         """`crew` tells `events` who has ended, and so does `team` what happens elsewhere."""
         self._plan = plan
@@ -83,6 +89,7 @@ class Attempt:
         self.lives = Lives(plan.max_lives)
         self._chaos: Striker = chaos or Calm()
         self._reshards = reshards
+        self._station = station
         self._show = show
         """Called once all processes have started."""
         self._was_signalled = False
@@ -100,6 +107,8 @@ class Attempt:
         followed = self._plan.followed
         try:
             self._crew.start()
+            if self._station is not None:
+                self._station.begin(self._crew)
             shown_from = next(child.log_from for child in self._crew.children if child.plan is followed)
             self._chaos.start(self.children, self.lives.excuse)
             self._show(self)
@@ -149,6 +158,10 @@ class Attempt:
                         log.info("the workers have finished; waiting for %s to be back", ", ".join(away))
                 case Forsaken(text):
                     return self._end_in_vain(text)
+                case Orders() if self._station is not None:
+                    self._station.obey(event)
+                case Child() if self._station is not None and self._station.takes(event):
+                    pass
                 case Child() if self._reshards is not None and self._reshards.is_past(event):
                     self._crew.release(event)
                     self._reshards.ended(event, self._crew.children)
@@ -162,7 +175,7 @@ class Attempt:
                 case Child() if self.lives.died(event):
                     self._crew.release(event)
                     self._crew.sweep_after(event)
-                case Child():
+                case Child() if self._station is None or not self._station.spares(event):
                     return self._fail()
         return self._finish()
 
@@ -184,6 +197,8 @@ class Attempt:
         look_s = min(LOOK_EVERY_S if self._all_done_at is None else TICK_S, self.lives.look())
         if self._reshards is not None:
             look_s = min(look_s, RESHARD_S)
+        if self._station is not None:
+            self._station.look()
         try:
             event: Event = self._events.get(timeout=look_s)
             return event
@@ -232,7 +247,7 @@ class Attempt:
             log.warning(complaint)
         finished.mark(self._crew.children, is_whole=self._plan.layout.num_nodes == 1)
         if servers := self._crew.running:
-            self._stop(signal.SIGTERM)
+            self._stop(signal.SIGTERM, END_S)
             for server in servers:
                 if server.status not in (0, -signal.SIGTERM, -signal.SIGKILL):
                     how = how_it_ended(server.status or 0)
@@ -281,14 +296,24 @@ class Attempt:
         complaints = tuple(filter(None, (text, self.lives.given_up.get(cause), aborted, *self._unstopped())))
         return RoundOutcome(code, complaints, is_any_final(heard), is_unfit(cause))
 
-    def _stop(self, number: int) -> None:
+    def _stop(self, number: int, limit_s: float = GRACE_S) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""
         self._chaos.stop()
         started = time.monotonic()
         for child in self._crew.running:
             if not child.was_told_to_stop:
                 child.signal(number)
-        self._drain(lambda: not self._crew.running, GRACE_S, until_signal=True)
+        told_at = started + GRACE_S if limit_s > GRACE_S else math.inf
+
+        def is_over() -> bool:
+            nonlocal told_at
+            if (running := self._crew.running) and time.monotonic() > told_at:
+                names = ", ".join(child.plan.name for child in running)
+                log.info("waiting for %s to end; killed after %.0f s", names, limit_s)
+                told_at = math.inf
+            return not running
+
+        self._drain(is_over, limit_s, until_signal=True)
         for child in self._crew.running:
             waited_s = time.monotonic() - started
             log.warning("%s (pid %d) did not end within %.1f s; killed", child.plan.name, child.pid, waited_s)

@@ -16,10 +16,11 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Set
-from typing import Generic, Literal, NoReturn, Protocol, TypeVar
+from typing import Generic, Literal, NoReturn, TypeVar
 
 from fleet.errors import CommunicationError
 from fleet.jobfiles.ending import note_now
+from fleet.json_form import JsonForm
 from fleet.observe.metrics import events
 from fleet.observe.stall.board import Board
 from fleet.observe.stall.leaving import exit_within, flush
@@ -31,24 +32,21 @@ _FAREWELL_S = 0.3
 Kind = Literal["notice", "alarm"]
 
 
-class Noticed(Protocol):
+class Noticed(JsonForm):
     """A stall, whatever it is about."""
 
-    @property
-    def worker(self) -> int:
-        """Who noticed it."""
+    worker: int
+    """Who noticed it."""
 
 
-class LocatedState(Protocol):
+class Located(JsonForm):
     """Where a worker is."""
 
-    @property
-    def worker(self) -> int:
-        """The index of the worker."""
+    worker: int
 
 
 Stall = TypeVar("Stall", bound=Noticed)
-State = TypeVar("State", bound=LocatedState)
+State = TypeVar("State", bound=Located)
 
 
 class Watch(threading.Thread, ABC, Generic[Stall, State]):
@@ -57,8 +55,11 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
     host_is_silent: str
     """Said where nobody can be asked, for the board's host does not answer."""
 
-    def __init__(self, board: Board, worker: int, num_workers: int, interval_s: float) -> None:
+    def __init__(
+        self, kinds: tuple[type[Stall], type[State]], board: Board, worker: int, num_workers: int, interval_s: float
+    ) -> None:
         super().__init__(name="fleet-stall-watch", daemon=True)
+        self._stalls, self._states = kinds
         self._mailbox = board
         self._worker = worker
         self._everybody = range(num_workers)
@@ -70,18 +71,6 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
     @abstractmethod
     def _state(self, stall: Stall) -> State:
         """Where this worker is."""
-
-    @abstractmethod
-    def _read_stall(self, text: str) -> Stall:
-        """What `_to_json` made of a stall."""
-
-    @abstractmethod
-    def _read_state(self, text: str) -> State:
-        """What `_to_json` made of a state."""
-
-    @abstractmethod
-    def _to_json(self, value: Stall | State) -> str:
-        """As text."""
 
     @abstractmethod
     def _heard(self, stall: Stall) -> None:
@@ -108,7 +97,7 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
 
     def _call(self, kind: Kind, stall: Stall) -> None:
         """Call everybody; if somebody else has just called, that call is answered first."""
-        call = json.dumps([kind, self._to_json(stall)])
+        call = json.dumps([kind, stall.to_json()])
         try:
             while self._mailbox.put_first(f"call/{self._next_call}", call) != call:
                 self._answer_calls()
@@ -124,7 +113,7 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
         with contextlib.suppress(CommunicationError):
             while (call := self._mailbox.get(f"call/{self._next_call}")) is not None:
                 kind, stall = json.loads(call)
-                self._answer(kind, self._read_stall(stall))
+                self._answer(kind, self._stalls.from_json(stall))
 
     def _answer(self, kind: Kind, stall: Stall) -> None:
         """Say where this worker is. The caller collects what all say; in an alarm the others wait for its report."""
@@ -133,7 +122,7 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
         self._heard(stall)
         own = self._state(stall)
         try:
-            self._mailbox.put(f"state/{number}/{self._worker}", self._to_json(own))
+            self._mailbox.put(f"state/{number}/{self._worker}", own.to_json())
             if stall.worker == self._worker:
                 found = self._collect(number, own)
                 if kind == "notice":
@@ -157,7 +146,7 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
         keys = [f"state/{number}/{one}" for one in others]
         left = set(self._by_worker("left", others))
         self._mailbox.wait([key for key, one in zip(keys, others, strict=True) if one not in left], self._answer_s)
-        states = [self._read_state(text) for text in self._mailbox.get_all(keys).values()]
+        states = [self._states.from_json(text) for text in self._mailbox.get_all(keys).values()]
         found = {self._worker: own, **{state.worker: state for state in states}}
         return found, set(self._by_worker("left", others)), self._by_worker("address", others)
 

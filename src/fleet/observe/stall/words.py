@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Protocol
 
+from fleet.json_form import JsonForm
 from fleet.observe.waits.waiting import workers_text
 
 EXIT_CODE = 124
@@ -37,7 +37,7 @@ class LocatedWorker(Protocol):
 
 
 @dataclass(frozen=True)
-class StallOutcome:
+class StallOutcome(JsonForm):
     """What every worker needs to end: the report, who did not come, and how many write the report."""
 
     text: str
@@ -48,16 +48,6 @@ class StallOutcome:
     def summary(self) -> str:
         """The line that says who has waited for whom."""
         return next((line for line in self.text.splitlines() if " has waited " in line), self.text.splitlines()[0])
-
-    def to_json(self) -> str:
-        """One line of JSON, which `from_json` reads."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> StallOutcome:
-        """The outcome that `to_json` wrote."""
-        found = json.loads(text)
-        return cls(**{**found, "behind": tuple(found["behind"])})
 
 
 def silent_text(worker: int, addresses: Mapping[int, str]) -> str:

@@ -9,8 +9,8 @@ from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from fleet.errors import UsageError, UsageTypeError
+from fleet.json_form import shown
 from fleet.strategy.check import Check, RefusedError, Text
-from fleet.strategy.field import shown
 
 T = TypeVar("T")
 

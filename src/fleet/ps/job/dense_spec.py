@@ -9,11 +9,10 @@ from functools import cached_property
 from math import prod
 
 from fleet.errors import UsageError
+from fleet.json_form import JsonForm, shown
 from fleet.ps.job.checks import checked, checked_name, instance_of, refuse_twice, set_frozen
-from fleet.ps.job.json_form import JsonForm
 from fleet.ps.job.named_spec import A_RULE, RuleSpec
 from fleet.strategy.check import Finite, Many, Maybe, Text, Whole
-from fleet.strategy.field import shown
 from fleet.strategy.wire import FORMATS, VALUE_FORMATS
 
 

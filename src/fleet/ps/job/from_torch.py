@@ -10,10 +10,10 @@ from torch.nn.parameter import is_lazy
 from torch.optim import SGD, Adagrad, Adam, Adamax, AdamW, Optimizer, RMSprop
 
 from fleet.errors import UsageError
+from fleet.json_form import shown
 from fleet.optim.kinds import kind_of
 from fleet.ps.job import rules
 from fleet.ps.job.named_spec import RuleSpec
-from fleet.strategy.field import shown
 
 # They change how torch computes, not what.
 HINTS = frozenset({"foreach", "fused"})

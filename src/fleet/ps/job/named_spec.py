@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fleet.errors import UsageError
+from fleet.json_form import JsonForm, shown
 from fleet.ps.job.checks import checked, checked_name, set_frozen
-from fleet.ps.job.json_form import JsonForm
 from fleet.strategy.check import Finite, Many, Text
-from fleet.strategy.field import shown
 
 A_RULE = "fleet.rules, for example fleet.rules.Adagrad(lr=0.1)"
 AN_INITIALIZER = "fleet.initializers, for example fleet.initializers.Normal(std=0.01)"

@@ -21,10 +21,10 @@ from math import prod
 from typing import Protocol
 
 from fleet.errors import UsageError, UsageTypeError
+from fleet.json_form import shown
 from fleet.ps.job.checks import checked
 from fleet.ps.job.dense_spec import DenseBlock
 from fleet.strategy.check import Many, RefusedError, Whole
-from fleet.strategy.field import shown
 
 MIN_BLOCK = 8192
 

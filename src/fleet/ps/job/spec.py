@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fleet.errors import UsageError
+from fleet.json_form import JsonForm, shown
 from fleet.ps.job.checks import checked, checked_name, instance_of, refuse_twice, set_frozen
 from fleet.ps.job.dense_spec import DenseSpec
-from fleet.ps.job.json_form import JsonForm
 from fleet.ps.job.named_spec import (
     A_RULE,
     AN_ENTRY,
@@ -23,7 +23,6 @@ from fleet.ps.job.named_spec import (
     RuleSpec,
 )
 from fleet.strategy.check import Finite, Many, Maybe, Text, Whole
-from fleet.strategy.field import shown
 from fleet.strategy.mode import Mode
 from fleet.strategy.wire import FORMATS
 

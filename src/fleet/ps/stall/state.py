@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from fleet.observe.stall.watch import Located, Noticed
 
 
 @dataclass(frozen=True)
-class OverdueWait:
+class OverdueWait(Noticed):
     """A wait that has taken too long. `what` follows `waits for`; `server` is the one that owes an answer, if any."""
 
     worker: int
@@ -18,7 +19,7 @@ class OverdueWait:
 
 
 @dataclass(frozen=True)
-class WorkerState:
+class WorkerState(Located):
     """Where one worker is.
 
     `num_steps` counts those it has made, None before it has joined; the last ended `idle_s` ago, 0.0 if there was none.
@@ -40,21 +41,3 @@ class WorkerState:
     where: str = ""
     stack: tuple[str, ...] = ()
     waits_for_workers: tuple[int, ...] = ()
-
-
-def to_json(value: OverdueWait | WorkerState) -> str:
-    """One line of JSON, which `stall_from_json` or `state_from_json` reads."""
-    return json.dumps(asdict(value))
-
-
-def stall_from_json(text: str) -> OverdueWait:
-    """The stall that `to_json` wrote."""
-    found = json.loads(text)
-    return OverdueWait(**{**found, "workers": tuple(found["workers"])})
-
-
-def state_from_json(text: str) -> WorkerState:
-    """The state that `to_json` wrote."""
-    found = json.loads(text)
-    lists = {name: tuple(found[name]) for name in ("stack", "waits_for_workers")}
-    return WorkerState(**{**found, **lists})

@@ -28,7 +28,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.stall.remote_board import RemoteBoard, asked
 from fleet.ps.stall.report import Limits, WaitFindings, outcome_of
 from fleet.ps.stall.run_time import RanTime
-from fleet.ps.stall.state import OverdueWait, WorkerState, stall_from_json, state_from_json, to_json
+from fleet.ps.stall.state import OverdueWait, WorkerState
 
 if TYPE_CHECKING:
     from fleet.ps.wire.transport import Transport
@@ -64,7 +64,9 @@ class ServedWatch(Watch[OverdueWait, WorkerState]):
         limits: Limits,
         reach: Callable[[str], Transport],
     ) -> None:
-        super().__init__(board, worker, num_workers, interval_s(limits.timeout_s, num_workers))
+        super().__init__(
+            (OverdueWait, WorkerState), board, worker, num_workers, interval_s(limits.timeout_s, num_workers)
+        )
         self.host_is_silent = f"server 0, where all meet, does not answer, so nobody can be asked: {SILENCE}"
         self._answer_s += 2 * PROBE_S
         self._address = f"pid {os.getpid()} on {socket.gethostname()}"
@@ -210,15 +212,6 @@ class ServedWatch(Watch[OverdueWait, WorkerState]):
             where=where,
             stack=stack,
         )
-
-    def _read_stall(self, text: str) -> OverdueWait:
-        return stall_from_json(text)
-
-    def _read_state(self, text: str) -> WorkerState:
-        return state_from_json(text)
-
-    def _to_json(self, value: OverdueWait | WorkerState) -> str:
-        return to_json(value)
 
     def _tell(
         self, stall: OverdueWait, states: Mapping[int, WorkerState], left: Set[int], addresses: Mapping[int, str]

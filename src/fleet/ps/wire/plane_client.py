@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fleet import _native, env
-from fleet.errors import DeadlineError, FleetError
+from fleet.errors import CommunicationError, DeadlineError, FleetError
 from fleet.net import Endpoint, is_loopback, resolve
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.answer_room import AnswerRoom
@@ -39,7 +39,8 @@ _WAITING, _REPLY, _ERROR, _LOST = range(4)
 """What became of a call: csrc/plane/client.h."""
 CONNECT_S = 2.0
 PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
-"""How long to wait after a failed connection before the next attempt; a silent port doubles it."""
+"""How long to wait after a failed connection before the next attempt; a silent port doubles it, unless gRPC was lost
+too: then there is no wait once gRPC is answered again."""
 _FOREVER_S = 1e9
 
 _log = logging.getLogger(__name__)
@@ -124,6 +125,7 @@ class PlaneTransport(Transport, TakesAhead):
         self._client: _native.PlaneClient | None = None
         self._not_before = 0.0
         self._pause_s = PAUSE_S
+        self._is_cut_off = False
         self._is_closed = False
         self._lock = threading.Lock()
         self.rooms = {method: AnswerRoom() for method in METHODS}
@@ -201,6 +203,9 @@ class PlaneTransport(Transport, TakesAhead):
                 self._client = self._connect()
             if self._client is None:
                 self._not_before = time.monotonic() + self._pause_s
+            elif self._has_told:
+                self._has_told = False
+                _log.warning("server %s: its data plane is there again", self.endpoint)
             return self._client
 
     def _connect(self) -> _native.PlaneClient | None:
@@ -237,7 +242,7 @@ class PlaneTransport(Transport, TakesAhead):
         return self._tls.connect(self._where.host, address, self._port, self._token, CONNECT_S)
 
     def _tell(self, why: str) -> None:
-        """Warn once: training goes on, and nobody would know why it is slow."""
+        """Warn once until it is there again: training goes on, and nobody would know why it is slow."""
         if not self._has_told:
             self._has_told = True
             _log.warning(
@@ -245,9 +250,14 @@ class PlaneTransport(Transport, TakesAhead):
             )
 
     def _learn(self, done: Any) -> None:
-        """Take from an answer by gRPC where the server's data plane is."""
-        if done.exception() is None:
+        """Take from an answer by gRPC where the server's data plane is; after a cut, try it with the next call."""
+        error = done.exception()
+        if error is None:
             self._port = done.result()[0].data_port
+            if self._is_cut_off:
+                self._is_cut_off, self._not_before, self._pause_s = False, 0.0, PAUSE_S
+        elif isinstance(error, DeadlineError) or (isinstance(error, CommunicationError) and not error.is_answer):
+            self._is_cut_off = True
 
 
 def _is_address(host: str) -> bool:

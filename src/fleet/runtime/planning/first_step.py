@@ -211,7 +211,7 @@ class PlannedScript:
             if self._num_models > 1:
                 one = f"the script trains {self._num_models} models; this plan is that of the last, a {found.model}"
                 found = replace(found, notes=(*found.notes, one))
-            facts["workload"] = found.to_json()
+            facts["workload"] = found.to_plain()
         partial = self._told.with_suffix(".partial")
         partial.write_text(json.dumps(facts))
         partial.replace(self._told)

@@ -14,7 +14,7 @@ from fleet.ps.server.service import Service
 from fleet.ps.stall.remote_board import RemoteBoard
 from fleet.ps.stall.report import Limits, WaitFindings, judge, outcome_of, report
 from fleet.ps.stall.run_time import RanTime
-from fleet.ps.stall.state import OverdueWait, WorkerState, stall_from_json, state_from_json, to_json
+from fleet.ps.stall.state import OverdueWait, WorkerState
 from fleet.ps.stall.watch import interval_s
 from fleet.ps.wire.transport import LocalTransport
 
@@ -169,8 +169,8 @@ def test_a_report_on_many_workers_is_a_note_that_server_0_takes() -> None:
 
 
 def test_what_travels_arrives() -> None:
-    assert stall_from_json(to_json(STALL)) == STALL
-    assert state_from_json(to_json(LATE)) == LATE
+    assert OverdueWait.from_json(STALL.to_json()) == STALL
+    assert WorkerState.from_json(LATE.to_json()) == LATE
 
 
 def test_time_in_which_the_process_did_not_run_does_not_count() -> None:

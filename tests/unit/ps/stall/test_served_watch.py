@@ -15,7 +15,7 @@ from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.server.service import Service
 from fleet.ps.stall.remote_board import RemoteBoard
 from fleet.ps.stall.report import Limits
-from fleet.ps.stall.state import OverdueWait, WorkerState, to_json
+from fleet.ps.stall.state import OverdueWait, WorkerState
 from fleet.ps.stall.watch import NUM_MISSES, ServedWatch
 from fleet.ps.wire.transport import Answer, LocalTransport, Transport
 
@@ -101,7 +101,7 @@ def test_a_call_on_the_board_of_the_next_server_0_is_answered_by_those_who_come_
     host.service = Service()
     watch._mailbox.close()
     other = RemoteBoard(host.connect, 0, 2)
-    other.put("call/0", json.dumps(["alarm", to_json(OverdueWait(0, "worker 1 to come", (1,), "", 70.0))]))
+    other.put("call/0", json.dumps(["alarm", OverdueWait(0, "worker 1 to come", (1,), "", 70.0).to_json()]))
     other.put("newest", "0")
     other.put("outcome/0", "")  # as if it had been called off by now
     watch.look()

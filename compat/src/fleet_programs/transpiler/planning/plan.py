@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fleet.errors import UsageError
+from fleet.json_form import JsonForm
 from fleet.ps.job.dense_spec import DenseSpec
-from fleet.ps.job.json_form import JsonForm
 from fleet.ps.job.named_spec import RuleSpec
 from fleet.ps.job.spec import JobSpec
 from fleet.strategy.mode import Mode

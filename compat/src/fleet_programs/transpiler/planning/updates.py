@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.ps.job.json_form import JsonForm
+from fleet.json_form import JsonForm
 from fleet_programs.definition.operator import OPTIMIZE, Operator
 from fleet_programs.program.block import Block
 from fleet_programs.program.program import Program

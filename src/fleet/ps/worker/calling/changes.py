@@ -13,6 +13,7 @@ from fleet.errors import CheckpointError, CommunicationError, MovedError, UsageE
 from fleet.ps.job.patience import is_durable, rpc_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
+from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.outbox import Finished, NoOutbox
 
 if TYPE_CHECKING:
@@ -143,9 +144,9 @@ class WorkerChanges:
             self._outbox.intend("Leave", [(header, ()) for header in headers])
         for server, (transport, header) in enumerate(zip(server_set.transports, headers, strict=True)):
             try:
-                ServerCall(
-                    transport, "Leave", header, (), rpc_timeout_s(), patience_s, moved=server_set.moved(server)
-                ).result()
+                voice = voice_of(transport, header.caller, "Leave", waits_for_others=False)
+                moved = server_set.moved(server)
+                ServerCall(transport, "Leave", header, (), rpc_timeout_s(), patience_s, voice, moved).result()
             except MovedError:
                 client.follow(server_set)
                 return False

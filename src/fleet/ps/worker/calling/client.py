@@ -16,6 +16,7 @@ from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
+from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.changes import WorkerChanges
 from fleet.ps.worker.calling.joining import Joining, RowLimits, apart
 from fleet.ps.worker.calling.outbox import own_outbox
@@ -107,6 +108,11 @@ class Client:
     def next_number(self) -> int:
         """The number of the next push or other change; those of several threads differ."""
         return next(self._numbers)
+
+    @property
+    def first_decides(self) -> bool:
+        """Whether server 0 says with whose pushes a synchronous step is done, before the others get theirs."""
+        return self._absent_after_s > 0
 
     @property
     def num_servers(self) -> int:
@@ -237,7 +243,7 @@ class Client:
             want_rows=want_rows,
             is_delta=is_delta,
             is_awaited=is_awaited,
-            first_decides=self._absent_after_s > 0,
+            first_decides=self.first_decides,
         )
         with measured("push"):
             return Pending(self, push.send, self.note if self.row_limits or is_awaited else None, dense=want_dense)
@@ -304,10 +310,10 @@ class Client:
         """Call server 0 alone, again where another has replaced it."""
         while True:
             with self._swapping:
-                server_set = self.server_set
-                call = ServerCall(
-                    server_set.transports[0], method, header(), (), timeout_s, patience_s, moved=server_set.moved(0)
-                )
+                server_set, message = self.server_set, header()
+                transport = server_set.transports[0]
+                voice = voice_of(transport, self.caller_at(server_set, 0), method, waits_for_others=False)
+                call = ServerCall(transport, method, message, (), timeout_s, patience_s, voice, server_set.moved(0))
             try:
                 return call.result()
             except MovedError:

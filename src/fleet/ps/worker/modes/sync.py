@@ -44,6 +44,8 @@ class Sync(PushPolicy):
         self._version += 1
         if not has_dense and not following:
             self._sent = sent
+            if self._client.first_decides:  # the other servers have not got it yet, and would stay a step behind
+                self._settle()
             return
         version, dense = PendingPull(sent.results, following).finish(self._setup.device, True)
         if has_dense:

@@ -1,8 +1,8 @@
 """Frozen dataclasses as JSON and back, led by their annotations; what does not fit them is refused.
 
-Known kinds are str, int, float, another dataclass, `X | None`, `tuple[X, Y]`, `tuple[X, ...]`, and pairs that begin
-with a name, `tuple[tuple[str, X], ...]`, which become a JSON object in the same order. Every field is written and every
-field is wanted: two versions of Fleet that differ in what they declare must not half understand each other.
+Known kinds are str, int, float, bool, another dataclass, `X | None`, `tuple[X, Y]`, `tuple[X, ...]`, and pairs that
+begin with a name, `tuple[tuple[str, X], ...]`, which become a JSON object in the same order. Every field is written and
+every field is wanted: two versions of Fleet that differ in what they declare must not half understand each other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from types import NoneType, UnionType
 from typing import Any, NoReturn, Self, Union, get_args, get_origin, get_type_hints
 
 from fleet.errors import UsageError
-from fleet.strategy.field import shown
+
+_PLAIN: dict[Any, str] = {int: "an int", str: "text", bool: "true or false"}
 
 
 class JsonForm:
@@ -22,7 +23,12 @@ class JsonForm:
 
     def to_json(self) -> str:
         """One line of JSON, the same for equal objects."""
-        return json.dumps(_encode(self, type(self)), separators=(",", ":"), allow_nan=False)
+        return json.dumps(self.to_plain(), separators=(",", ":"), allow_nan=False)
+
+    def to_plain(self) -> dict[str, Any]:
+        """The same as what `json.dumps` takes, for a larger document."""
+        plain: dict[str, Any] = _encode(self, type(self))
+        return plain
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -32,6 +38,11 @@ class JsonForm:
         except (ValueError, RecursionError) as error:
             reason = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
             raise UsageError(f"{cls.__name__} is not JSON: {reason}") from None
+        return cls.from_plain(data)
+
+    @classmethod
+    def from_plain(cls, data: Any) -> Self:
+        """The object that `to_plain` gave; UsageError, one line, for anything else."""
         made = _decode(data, cls, cls.__name__)
         assert isinstance(made, cls)
         return made
@@ -64,8 +75,8 @@ def _decode(data: Any, kind: Any, where: str) -> Any:
         return _decode_fields(data, _class(kind), where)
     if kind is float:
         return data if _is(data, int) or _is(data, float) else _refuse(where, "a number", data)
-    if kind in (int, str):
-        return data if _is(data, kind) else _refuse(where, "an int" if kind is int else "text", data)
+    if kind in _PLAIN:
+        return data if _is(data, kind) else _refuse(where, _PLAIN[kind], data)
     inner = _inner(kind)
     if inner is not None:
         return None if data is None else _decode(data, inner, where)
@@ -116,7 +127,7 @@ def _many(kind: Any) -> tuple[Any | None, bool]:
 
 
 def _is(data: Any, kind: type) -> bool:
-    return isinstance(data, kind) and not isinstance(data, bool)
+    return isinstance(data, kind) and isinstance(data, bool) == (kind is bool)
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -125,3 +136,11 @@ def _no_constant(name: str) -> NoReturn:
 
 def _refuse(where: str, wants: str, data: Any) -> NoReturn:
     raise UsageError(f"{where} must be {wants}, got {shown(data)}")
+
+
+def shown(value: object) -> str:
+    """repr on one line, cut where it would drown the message."""
+    if isinstance(value, tuple):
+        value = list(value)
+    line = " ".join(repr(value).split())
+    return line if len(line) <= 80 else f"{line[:77]}..."

@@ -1,0 +1,139 @@
+"""What must hold, whatever happens in whatever order: the system that `checker` goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from modelled import copies, servers, state, workers
+from modelled.checker import Action
+from modelled.servers import waits_for_copy
+from modelled.state import LEAVE, Change, Declare, Line, Made, Node, Record, Size, State, Worker
+
+FAULTS = {workers.DIES, servers.RESTARTS, copies.BURNS, copies.DOUBTED}
+
+
+class Job:
+    """A job of some size, for `checker.check`."""
+
+    def __init__(self, size: Size) -> None:
+        self.size = size
+        self._is_symmetric = len(size.scripts) == 2 and size.scripts[0] == size.scripts[1]
+
+    def first(self) -> State:
+        return state.first(self.size)
+
+    def steps(self, now: State) -> Iterator[tuple[Action, State]]:
+        if now.is_lost:
+            return
+        for part in (workers, servers, copies):
+            for action, reached in part.steps(self.size, now):
+                yield action, reached if self.size.broken == "no ledger" else _tidy(reached)
+
+    def is_fault(self, action: Action) -> bool:
+        return action[0] in FAULTS
+
+    def alike(self, now: State) -> State:
+        """Two workers with one script may change their names."""
+        if not self._is_symmetric or now.workers[0] <= now.workers[1]:
+            return now
+        return _swapped(now)
+
+    def wrong(self, now: State) -> str | None:
+        for number, line in enumerate(now.lines):
+            if line.trouble:
+                return f"refused for good: {line.trouble}"
+            for where, node in enumerate(line.nodes):
+                for worker, entry in enumerate(node.entries):
+                    if any(count > 1 for count in entry.made):
+                        return f"a change of worker {worker} was made twice on machine {where} of server {number}"
+            if self.size.standby == "sync" and sum(_may_acknowledge(now, number, node) for node in line.nodes) > 1:
+                return f"two processes may acknowledge changes of server {number}"
+        return self._lost(now)
+
+    def _lost(self, now: State) -> str | None:
+        """What was acknowledged and is not there any more; with an asynchronous copy that may be what it lacked."""
+        for number, worker, place in now.acknowledged:
+            if self.size.scripts[worker][place] == LEAVE or self._may_lack(now, number):
+                continue
+            node = now.lines[number].nodes[now.terms[-1].servers[number]]
+            is_missing = node.is_there and not node.entries[worker].made[place]
+            if is_missing and not any(one[0] == worker and one[3] == place for one in node.collected):
+                return f"server {number} has lost a change of worker {worker} that it had acknowledged"
+        return None
+
+    def _may_lack(self, now: State, number: int) -> bool:
+        return self.size.standby == "async" and any(term.servers[number] for term in now.terms)
+
+    def wrong_end(self, now: State) -> str | None:
+        if now.is_lost:
+            return None
+        for number, worker in enumerate(now.workers):
+            if worker.stage != "done":
+                return f"worker {number} is stuck"
+            for line in range(self.size.num_servers):
+                node = now.lines[line].nodes[now.terms[-1].servers[line]]
+                if self._may_lack(now, line):
+                    continue
+                if not all(node.entries[number].made):
+                    return f"a change of worker {number} is not on server {line}, at the end"
+        return None
+
+
+def _tidy(now: State) -> State:
+    """The state without messages that can change nothing any more."""
+    gone = [message for message in now.sent if _is_known(now, message)]
+    return now._replace(sent=now.sent.difference(gone)) if gone else now
+
+
+def _is_known(now: State, message: Change | Declare) -> bool:
+    """Whether a message comes too late for every process that could take it."""
+    line = now.lines[message.line]
+    for where, node in enumerate(line.nodes):
+        if not node.is_there or (where == line.copy and not line.is_filled):
+            continue
+        if node.term > message.term and now.workers[message.worker].term > message.term:
+            continue
+        entry = node.entries[message.worker]
+        if isinstance(message, Declare):
+            if message.incarnation > entry.incarnation or not message.incarnation:
+                return False
+        elif message.incarnation > entry.incarnation or (
+            message.incarnation == entry.incarnation and message.number not in entry.taken
+        ):
+            return False
+    return True
+
+
+def _may_acknowledge(now: State, number: int, node: Node) -> bool:
+    """Whether a process takes itself for the server, and could acknowledge one more change as things are."""
+    line, term = now.lines[number], now.terms[node.term]
+    if not node.is_there or line.nodes[term.servers[number]] is not node:
+        return False
+    if not waits_for_copy(now, number, node):
+        return True
+    return line.copy != copies.NONE and line.nodes[line.copy].is_there and line.nodes[line.copy].term == node.term
+
+
+def _swapped(now: State) -> State:
+    """The same with the names of both workers changed."""
+    sent: set[Change | Declare] = {message._replace(worker=1 - message.worker) for message in now.sent}
+    acknowledged = frozenset((line, 1 - worker, place) for line, worker, place in now.acknowledged)
+    lines = tuple(_swapped_line(line) for line in now.lines)
+    both: tuple[Worker, ...] = now.workers[::-1]
+    return now._replace(workers=both, lines=lines, sent=frozenset(sent), acknowledged=acknowledged)
+
+
+def _swapped_line(line: Line) -> Line:
+    first, second = (
+        node._replace(
+            entries=node.entries[::-1],
+            collected=_swapped_changes(node.collected),
+            stream=tuple(Record(one.kind, _swapped_changes(one.changes)) for one in node.stream),
+        )
+        for node in line.nodes
+    )
+    return line._replace(nodes=(first, second))
+
+
+def _swapped_changes(changes: tuple[Made, ...]) -> tuple[Made, ...]:
+    return tuple(sorted((1 - worker, *rest) for worker, *rest in changes))  # type: ignore[misc]

@@ -1,0 +1,131 @@
+"""What a worker does: it finishes what its former life began, joins, and makes the changes of its script one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from modelled.checker import Action
+from modelled.servers import answer_to, is_on_copy, serving
+from modelled.state import LEAVE, Change, Declare, Size, State, Worker, spent, with_worker
+
+Step = tuple[Action, State]
+DEATH = 0
+"""Its place in the budget."""
+DIES = "worker {0} dies, and begins life {1}"
+
+
+def steps(size: Size, state: State) -> Iterator[Step]:
+    """Everything that workers can do."""
+    for number, worker in enumerate(state.workers):
+        if worker.stage == "done":
+            continue
+        if worker.term + 1 < len(state.terms):
+            learned = worker._replace(term=len(state.terms) - 1)
+            yield ("worker {0} learns of term {1}", number, learned.term), with_worker(state, number, learned)
+        if worker.stage == "again":
+            yield from _again(size, state, number, worker)
+        elif worker.stage == "join":
+            yield from _join(size, state, number, worker)
+        elif worker.stage == "run":
+            yield from _begin(size, state, number, worker)
+        else:
+            yield from _send(size, state, number, worker, (worker.incarnation, worker.number, worker.at))
+        if state.budget[DEATH]:
+            reborn = Worker(life=worker.life + 1, outbox=worker.outbox, term=worker.term)
+            yield (DIES, number, reborn.life), spent(with_worker(state, number, reborn), DEATH)
+
+
+def _again(size: Size, state: State, number: int, worker: Worker) -> Iterator[Step]:
+    """Send what the former life wrote down, until every server has it or says that it is too late for it."""
+    if worker.outbox:
+        yield from _send(size, state, number, worker, worker.outbox)
+        return
+    joining = worker._replace(stage="join")
+    yield ("worker {0} finds its outbox empty", number), with_worker(state, number, joining)
+
+
+def _join(size: Size, state: State, number: int, worker: Worker) -> Iterator[Step]:
+    """Ask server 0 for an incarnation, and declare it there, then on the others."""
+    first = serving(state, 0, worker.term)
+    if not worker.incarnation and size.broken != "a first word begins a life":
+        if first is not None:
+            asked = worker._replace(incarnation=first.entries[number].incarnation + 1)
+            told = "worker {0} asks server 0, and may be incarnation {1}"
+            yield (told, number, asked.incarnation), with_worker(state, number, asked)
+        return
+    given, versions = worker.incarnation, set()
+    has_left = bool(worker.outbox) and size.scripts[number][worker.outbox[2]] == LEAVE
+    has_left = has_left and size.broken != "one that has left joins steps"
+    for line in range(size.num_servers):
+        message = Declare(number, worker.life, given, line, worker.term, has_left)
+        node = serving(state, line, worker.term)
+        entry = None if node is None else node.entries[number]
+        if entry is None or entry.life != worker.life:
+            if entry is not None and 0 < given <= entry.incarnation:  # a former life has got it
+                again = worker._replace(incarnation=0)
+                yield ("worker {0} is told that {1} is taken", number, given), with_worker(state, number, again)
+            elif message not in state.sent:
+                sent = state._replace(sent=state.sent | {message})
+                yield ("worker {0} declares life {1} on server {2}", number, worker.life, line), sent
+            return
+        assert node is not None
+        if not is_on_copy(size, state, line, node, (number, entry.incarnation)):
+            return
+        given = given or node.entries[number].incarnation
+        versions.add(node.version)
+    if size.is_sync and len(versions) > 1:
+        return  # they are asked again until they agree
+    assert first is not None
+    script, made = size.scripts[number], first.entries[number].made
+    at = max((place + 1 for place, kind in enumerate(script) if made[place] and kind != LEAVE), default=0)
+    joined = worker._replace(stage="run", incarnation=given, at=at, number=0)
+    told = "worker {0} has joined as incarnation {1}, at place {2} of its script"
+    yield (told, number, given, at), with_worker(state, number, joined)
+
+
+def _begin(size: Size, state: State, number: int, worker: Worker) -> Iterator[Step]:
+    """Write the next change down, or end."""
+    script = size.scripts[number]
+    if worker.at == len(script):
+        ended = worker._replace(stage="done", outbox=())
+        yield ("worker {0} ends", number), with_worker(state, number, ended)
+        return
+    begun = worker._replace(stage="send", number=worker.number + 1)
+    told = "worker {0} begins change {1}, without writing it down"
+    if not _is_unwritten(size, script[worker.at]):
+        begun = begun._replace(outbox=(begun.incarnation, begun.number, begun.at))
+        told = "worker {0} writes down change {1}"
+    yield (
+        (told + ": {2} at place {3}", number, begun.number, script[begun.at], begun.at),
+        with_worker(state, number, begun),
+    )
+
+
+def _is_unwritten(size: Size, kind: str) -> bool:
+    """Whether a change is sent that was not written down."""
+    return size.broken == "send before writing down" or (size.broken == "leave unwritten" and kind == LEAVE)
+
+
+def _send(size: Size, state: State, number: int, worker: Worker, intent: tuple[int, ...]) -> Iterator[Step]:
+    """Send the change to each server, and hear of each that it has it; then go on."""
+    incarnation, change, place = intent
+    messages = [Change(number, incarnation, change, place, line, worker.term) for line in range(size.num_servers)]
+    answers = {one.line: answer_to(size, state, one) for one in messages if one.line not in worker.heard}
+    if not state.sent.issuperset(one for one in messages if one.line not in worker.heard and not answers[one.line]):
+        after = state._replace(sent=state.sent.union(messages))
+        yield ("worker {0} sends change {1} of incarnation {2} to all servers", number, change, incarnation), after
+    for line, answer in answers.items():
+        if answer is None:
+            continue
+        heard = worker._replace(heard=tuple(sorted((*worker.heard, line))))
+        after = state
+        if answer == "made":
+            after = state._replace(acknowledged=state.acknowledged | {(line, number, place)})
+        if len(heard.heard) == size.num_servers:
+            is_again = heard.stage == "again"
+            heard = heard._replace(stage="join" if is_again else "run", heard=(), at=heard.at + (not is_again))
+        told = "worker {0} hears from server {3} that change {1} of incarnation {2} is {4}"
+        yield (told, number, change, incarnation, line, answer), with_worker(after, number, heard)
+    if size.broken == "send before writing down" and worker.stage == "send" and worker.outbox != intent:
+        written = with_worker(state, number, worker._replace(outbox=intent))
+        yield ("worker {0} writes down change {1}, which it has sent", number, change), written

@@ -209,9 +209,12 @@ class Durability:
             core.refuse_failed()
             lsn, begin = self._lsn(), self.journal.num_bytes
             parts = state_part(core.state), dense_part(holdings)
+            kept = core.state.rounds.waiting() if core.keeps_pushes else []
         with SnapshotWriter(self.folder, lsn) as writer:
             writer.write(Kind.STATE, lsn, [parts[0]])
             writer.write(Kind.DENSE, lsn, [parts[1]])
+            for update in kept:
+                writer.write(Kind.COLLECT, lsn, [update.record or RecordPart(b"")])
             for index in range(len(holdings.tables)):
                 for shards in portions(holdings, index):
                     if self._is_closed:

@@ -57,6 +57,10 @@ class Kind(IntEnum):
     """A queue was begun, or a piece of it handed to a worker."""
     ASSIGN = 13
     """Rows that a worker has written by value."""
+    COLLECT = 14
+    """A push of a synchronous step that is kept until the step is complete, where servers have copies."""
+    COMPLETE = 15
+    """A synchronous step whose pushes were collected."""
     # Only in snapshots.
     STATE = 20
     DENSE = 21

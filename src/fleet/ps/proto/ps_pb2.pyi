@@ -347,20 +347,22 @@ class AssignReply(_message.Message):
 class NormRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "step", "sequence", "is_told", "squared_norm", "timeout_ms")
+        __slots__ = ("caller", "step", "sequence", "is_told", "squared_norm", "timeout_ms", "is_former")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         STEP_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         IS_TOLD_FIELD_NUMBER: _ClassVar[int]
         SQUARED_NORM_FIELD_NUMBER: _ClassVar[int]
         TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+        IS_FORMER_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         step: int
         sequence: int
         is_told: bool
         squared_norm: float
         timeout_ms: int
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., step: _Optional[int] = ..., sequence: _Optional[int] = ..., is_told: _Optional[bool] = ..., squared_norm: _Optional[float] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+        is_former: bool
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., step: _Optional[int] = ..., sequence: _Optional[int] = ..., is_told: _Optional[bool] = ..., squared_norm: _Optional[float] = ..., timeout_ms: _Optional[int] = ..., is_former: _Optional[bool] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -372,18 +374,24 @@ class NormRequest(_message.Message):
 class NormReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("squared_norm", "is_sum", "is_lost", "outcome", "is_held")
+        __slots__ = ("squared_norm", "is_sum", "is_lost", "outcome", "is_held", "version", "incarnation", "sequence")
         SQUARED_NORM_FIELD_NUMBER: _ClassVar[int]
         IS_SUM_FIELD_NUMBER: _ClassVar[int]
         IS_LOST_FIELD_NUMBER: _ClassVar[int]
         OUTCOME_FIELD_NUMBER: _ClassVar[int]
         IS_HELD_FIELD_NUMBER: _ClassVar[int]
+        VERSION_FIELD_NUMBER: _ClassVar[int]
+        INCARNATION_FIELD_NUMBER: _ClassVar[int]
+        SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         squared_norm: float
         is_sum: bool
         is_lost: bool
         outcome: PushReply.Header
         is_held: bool
-        def __init__(self, squared_norm: _Optional[float] = ..., is_sum: _Optional[bool] = ..., is_lost: _Optional[bool] = ..., outcome: _Optional[_Union[PushReply.Header, _Mapping]] = ..., is_held: _Optional[bool] = ...) -> None: ...
+        version: int
+        incarnation: int
+        sequence: int
+        def __init__(self, squared_norm: _Optional[float] = ..., is_sum: _Optional[bool] = ..., is_lost: _Optional[bool] = ..., outcome: _Optional[_Union[PushReply.Header, _Mapping]] = ..., is_held: _Optional[bool] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

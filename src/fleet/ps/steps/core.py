@@ -179,6 +179,15 @@ class Core:
         if self.noted is not None:
             self.noted.add(updates)
 
+    @property
+    def keeps_pushes(self) -> bool:
+        """Whether pushes of a synchronous step are recorded when they come, and it is applied when all servers have it.
+
+        So it is where servers have copies: a worker may be lost, with what it had sent to some of them only.
+        """
+        job = self.state.held.job
+        return self.term > 0 and job.mode == "sync" and job.num_servers > 1
+
     def begin_anew(self) -> None:
         """Forget everything: a copy is about to be filled. Under the closed gate."""
         native = self.state.stats.native

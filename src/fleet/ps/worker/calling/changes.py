@@ -15,6 +15,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.outbox import Finished, NoOutbox
+from fleet.ps.worker.calling.step_norm import keeps_pushes, settle_former
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensors
@@ -70,7 +71,15 @@ class WorkerChanges:
     def finish(self) -> None:
         """Finish what a former life of this worker has begun."""
         client = self._client
-        finished = self._outbox.finish(client.transports, is_settled=client.job.clips_on_servers)
+        while True:
+            server_set = client.server_set
+            try:
+                finished = self._outbox.finish(server_set, is_settled=client.job.clips_on_servers)
+                if keeps_pushes(server_set):
+                    settle_former(server_set, client.worker)
+                break
+            except MovedError:
+                client.follow(server_set)
         if finished is not None:
             self._note(finished)
         self._outbox.done()

@@ -195,6 +195,21 @@ def test_even_steps(tmp_path: Path, uneven: Any) -> None:
         assert len(set(flat(whole))) == len(flat(whole)) <= 90
 
 
+@pytest.mark.parametrize("short", [0, 3])
+def test_batches_that_fill_up_go_on_where_they_were(tmp_path: Path, short: int) -> None:
+    """A worker that has run out is stopped among the batches that it reads again, once or twice."""
+    paths = write(tmp_path, [40, 41, 9])
+    whole, _ = read(paths, 2, uneven="pad", batch_size=1, block=200)
+    num = len(whole[0])
+    first, states = read(paths, 2, uneven="pad", batch_size=1, block=200, stop_after=[num - 4 - short] * 2)
+    assert any(not state["rest"] for state in states)
+    before_0_2 = [{name: value for name, value in state.items() if name != "padded"} for state in states]
+    read(paths, 2, uneven="pad", batch_size=1, block=200, states=before_0_2)
+    then, states = read(paths, 2, uneven="pad", batch_size=1, block=200, states=states, stop_after=[2, 2])
+    rest, _ = read(paths, 2, uneven="pad", batch_size=1, block=200, states=states)
+    assert [one + other + last for one, other, last in zip(first, then, rest, strict=True)] == whole
+
+
 def test_a_loop_that_is_left_leaves_no_thread(tmp_path: Path, alone: None) -> None:
     paths = write(tmp_path, [3000])
     batches = fleet.data.files(paths, SCHEMA, 10, format=Lines(200), threads=3)

@@ -41,6 +41,8 @@ class Position:
     later: Mapping[int, Sequence[PieceSpan]] = field(default_factory=dict)
     """What all workers have to read of epochs to come, of which a run before this one has read something."""
     handed: Handed | None = None
+    padded: int = 0
+    """How many batches the worker has read again since it ran out, while others had more."""
 
     def state(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -59,12 +61,14 @@ class Position:
             "rest": [list(span) for span in self.rest],
             "later": {str(epoch): [list(span) for span in spans] for epoch, spans in self.later.items()},
             "handed": handed,
+            "padded": self.padded,
         }
 
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> Position:
         """From a state; UsageError if it is damaged."""
-        for name in ("epoch", "batches", "worker", "workers"):
+        state = {"padded": 0, **state}  # versions before 0.2 did not count them
+        for name in ("epoch", "batches", "worker", "workers", "padded"):
             count = state[name]
             if isinstance(count, bool) or not isinstance(count, int) or count < (name == "workers"):
                 raise UsageError(f"{name} of a reader's state must be a count, got {count!r}; the state is damaged")
@@ -76,7 +80,8 @@ class Position:
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise UsageError(f"the state of a reader of files is damaged: {error!r}") from error
         rest = spans_from(state["rest"], "rest")
-        return cls(state["epoch"], state["batches"], state["worker"], state["workers"], rest, later, handed)
+        padded = state["padded"]
+        return cls(state["epoch"], state["batches"], state["worker"], state["workers"], rest, later, handed, padded)
 
 
 def _handed_from(stored: Mapping[str, Any]) -> Handed:

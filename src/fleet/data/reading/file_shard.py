@@ -109,7 +109,7 @@ class FileShard(StreamShard):
 
     def _check(self, state: Mapping[str, Any]) -> None:
         own = self.state_dict()
-        if state.get("kind") != self._kind or not own.keys() <= state.keys():
+        if state.get("kind") != self._kind or not own.keys() - {"padded"} <= state.keys():
             found = ", ".join(f"{name} {value!r}" for name, value in state.items()) or "nothing"
             raise UsageError(
                 f"this is no state of a reader of files, it has {found[:200]}; load what state_dict() gave"
@@ -124,6 +124,7 @@ class FileShard(StreamShard):
         self._go_to(position.epoch, position.count)
         self._later = dict(position.later)
         self._goes_on_at = position.rest, position.handed
+        self._num_padded = position.padded
 
     def _go_to(self, epoch: int, count: int) -> None:
         if isinstance(self._work_in_hand, QueueWork):
@@ -138,6 +139,8 @@ class FileShard(StreamShard):
         super()._forget()
         self._work_in_hand: SpanWork | QueueWork | None = None
         """What the batches come from that were handed out; made when it is first needed."""
+        self._num_padded = 0
+        self._is_padding = False
 
     @property
     def _work(self) -> SpanWork | QueueWork:
@@ -160,7 +163,7 @@ class FileShard(StreamShard):
         work, workers = self._work, self._workers
         later = {number: spans for number, spans in self._later.items() if number > self._epoch}
         rest, handed = (work.left, work.handed()) if isinstance(work, QueueWork) else (work.spans, None)
-        return Position(self._epoch, self._count, workers.index, workers.num, rest, later, handed)
+        return Position(self._epoch, self._count, workers.index, workers.num, rest, later, handed, self._num_padded)
 
     @property
     def _epoch_pieces(self) -> EpochPieces:
@@ -193,7 +196,12 @@ class FileShard(StreamShard):
         return Reading(self._reader, self._epoch_pieces, SpanWork(self._part(whole(len(self._epoch_pieces)))))
 
     def _again(self) -> Any:
-        return super()._again()._replace(finished=[], begun=None)  # they are no part of the position
+        if not self._is_padding:
+            self._is_padding = True
+            for _ in range(self._num_padded):  # a former run or life has had them
+                super()._again()
+        self._num_padded += 1
+        return super()._again()._replace(finished=[], begun=None)  # pieces that were finished before
 
     def _batches(self) -> Iterator[Batch]:
         try:

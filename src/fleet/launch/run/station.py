@@ -210,8 +210,8 @@ class Station:
 
     def _start(self, plan: ProcessPlan, life: int = 0) -> Child:
         lock = self._crew.lock_of(plan.folder) or durable.lock(self._options, plan.folder, self._holds)
-        if plan.role == "worker":  # what lies there is of another job
-            shutil.rmtree(self._folder / plan.folder, ignore_errors=True)
+        shutil.rmtree(self._folder / plan.folder, ignore_errors=True)  # of another life here, or of another job
+        (self._folder / plan.folder).mkdir()
         ready = ReadyProcess(plan, open_log(plan.log_path, self._holds), lock)
         return self._crew.add([ready], life)[0]
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fleet.errors import DeadlineError
 from fleet.ps.proto import ps_pb2
+from fleet.ps.steps.state import ServerState
+from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.trust.own_token import user_token
+from fleet.ps.worker.calling import requests
+from fleet.ps.worker.calling.server_set import ServerSet
 from support.durable.second_copies import Copied
 from support.durable.server_state import everything
 from support.jobs import LIMIT_S
-from support.parity.training import Trainer, joined, started, strategy
+from support.parity.training import Trainer, in_threads, joined, rows_of, served, started, strategy, trainer
 from support.processes import wait_until
 from support.serving.serving import reached
 
@@ -142,3 +150,94 @@ def test_a_copy_that_is_cut_off_is_filled_again_after_a_load(tmp_path: Path) -> 
         job.servers[0].kill()
         copy.kill()
         assert everything(copy.state()) == everything(job.servers[0].state())
+
+
+def in_sync(job: Copied, worker: int, **given: Any) -> AbstractContextManager[Trainer]:
+    return joined(job.endpoints, worker, 2, strategy=strategy("sync"), **given)
+
+
+def undisturbed(num_steps: int) -> dict[int, Any]:
+    """The rows after some steps of two workers on two servers, of whom nobody dies."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("FLEET_STANDBY")
+        patch.delenv("FLEET_DURABLE")
+        with served(2) as (endpoints, services):
+
+            def run(worker: int) -> None:
+                with joined(endpoints, worker, 2, strategy=strategy("sync")) as one:
+                    one.train(num_steps)
+                    one.fleet.stop_worker()
+
+            in_threads(lambda: run(0), lambda: run(1))
+            return rows_of(services)
+
+
+def rows_on(states: Sequence[ServerState]) -> dict[int, Any]:
+    """The rows that servers have on their disks."""
+    rows = {}
+    for state in states:
+        table = state.held.tables[0]
+        found = table.export(0, table.num_shards)
+        for key, values, more in zip(found["keys"], found["values"], found["state"], strict=True):
+            rows[int(key)] = (values.tobytes(), more.tobytes())
+    return rows
+
+
+def test_a_synchronous_job_that_loses_a_server_ends_with_the_same_bits(tmp_path: Path) -> None:
+    wanted = undisturbed(12)
+    with Copied(tmp_path, 2) as job, in_sync(job, 0) as first, in_sync(job, 1) as second:
+        copies = [job.add_copy(server) for server in range(2)]
+        training = started(lambda: first.train(12), lambda: second.train(12))
+        wait_until(lambda: first.worker.policy.version >= 4, LIMIT_S, "four steps")
+        job.servers[1].burn()
+        job.promote(1)
+        for one in training:
+            one.result(LIMIT_S)
+        job.servers[0].kill()
+        copies[1].kill()
+        assert rows_on([job.servers[0].state(), copies[1].state()]) == wanted
+
+
+@pytest.mark.parametrize("num_sent", [0, 1, 2])
+def test_a_worker_that_is_lost_while_it_sends_leaves_no_step_half_made(
+    tmp_path: Path, num_sent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its machine is lost, and with it what it had written down: its next life makes the step again, if it must."""
+    wanted = undisturbed(8)
+    with Copied(tmp_path, 2) as job, in_sync(job, 0) as first:
+        copies = [job.add_copy(server) for server in range(2)]
+        training = started(lambda: first.train(8))[0]
+        dying = trainer(job.endpoints, 1, 2, strategy=strategy("sync"))
+        dying.fleet.init_worker()
+        dying.train(3)
+        with monkeypatch.context() as patch:
+            patch.setattr(requests, "calls_to", lost_after(num_sent))
+            with pytest.raises(KeyboardInterrupt):
+                dying.train(3, 4)
+        dying.worker.client.close()
+        shutil.rmtree(tmp_path / "worker" / "worker-1")
+        job.decide()
+        with in_sync(job, 1) as second:
+            done = second.fleet.steps_done()  # the last step that the servers know is made again, and not sent
+            assert done == (3 if num_sent == 2 else 2)
+            second.train(done, 8)
+            training.result(LIMIT_S)
+        for server in (*job.servers, *copies):
+            server.kill()
+        assert rows_on([one.state() for one in job.servers]) == wanted
+        assert rows_on([one.state() for one in copies]) == wanted
+
+
+def lost_after(num_sent: int) -> Callable[..., list[ServerCall]]:
+    """Makes the calls of a worker that is lost when so many servers have got its push."""
+
+    def calls_to(server_set: ServerSet, method: str, messages: Any, timeout_s: float, servers: Any, **more: Any) -> Any:
+        if method != "Push" or messages[0][0].caller.worker != 1:
+            return real(server_set, method, messages, timeout_s, servers, **more)
+        calls = list(real(server_set, method, messages, timeout_s, list(servers)[:num_sent], **more))
+        for call in calls:
+            call.result()
+        raise KeyboardInterrupt
+
+    real = requests.calls_to
+    return calls_to

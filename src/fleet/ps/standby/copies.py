@@ -78,10 +78,12 @@ class Copies(Copied):
 
     @property
     def is_filling(self) -> bool:  # type: ignore[override]
+        """Whether the copy reads the newest snapshot."""
         return self._fills and time.monotonic() - self._asked_at < AWAY_S
 
     @property
     def needs(self) -> int | None:  # type: ignore[override]
+        """The segment that the copy reads; None where there is no copy."""
         return self._needs if self._is_bound or time.monotonic() - self._asked_at < AWAY_S else None
 
     def recorded(self, lsn: int) -> None:
@@ -137,7 +139,10 @@ class Copies(Copied):
     def answer(self, header: ps_pb2.FollowRequest.Header, _: Tensors) -> tuple[Reply, Tensors]:
         """Answer a call of `Follow`."""
         if header.server != self._standing.server:
-            raise UsageError(f"this is server {self._standing.server}, and the copy is one of server {header.server}")
+            raise UsageError(
+                f"this is server {self._standing.server}, and the copy is one of server {header.server}; give every "
+                "process an endpoint of its own"
+            )
         with self._changed:
             self._look()
             self._asked_at = time.monotonic()

@@ -17,7 +17,7 @@ from support.durable.server_state import everything
 from support.parity.training import Trainer, first_model, joined, served, strategy
 from support.processes import wait_until
 
-NUM_IDS = 30_000
+NUM_IDS = 18_000
 STEPS_AFTER = 2
 """Steps after the snapshot."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import re
 import shutil
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,13 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FLEET_TABLE_DIR", str(tmp_path_factory.mktemp("tables")))
         yield leave(tmp_path_factory.mktemp("server"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    """Let the files of tables go that an error still refers to."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture

@@ -91,6 +91,8 @@ _ALL = (
     Figure(
         "fleet_server_journal_unsynced_records", "gauge", "Records that the disk may not have; 0 where left to the OS."
     ),
+    Figure("fleet_server_scrubbed_bytes_total", "counter", "Read again of what it has on its disk, to find damage."),
+    Figure("fleet_server_damaged_files", "gauge", "Files on its disk that are not what was written."),
     Figure("fleet_server_snapshots_total", "counter", "Snapshots taken in this life."),
     Figure("fleet_server_copy_whole", "gauge", "1 while a copy has all that the server has acknowledged, else 0."),
     Figure("fleet_server_copy_behind_records", "gauge", "Records of the journal that its copy lacks."),

@@ -16,6 +16,7 @@ from fleet import _native, env
 from fleet.errors import CheckpointError, UsageError
 from fleet.observe.metrics import events
 from fleet.ps.durable.recovery import Recovered, owner, recover, when_there_is_room
+from fleet.ps.durable.scrub import Scrub
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
@@ -73,6 +74,8 @@ class Durability:
         self.copied = Copied()
         self.position: Callable[[], int] | None = None
         """The last record that the state of a copy has, whose journal may have more; None: this is no copy."""
+        self.fill_again: Callable[[str], None] = lambda _: None
+        """Has a copy begin anew, and why."""
         if env.FLEET_LIFE.get() and not folder.exists():  # fleetrun has made it for the first life
             raise UsageError(
                 f"{folder}, where this server kept its journal, is gone, and with it what the server knew; bring it "
@@ -111,6 +114,7 @@ class Durability:
         """The byte of the journal at which the last snapshot was taken."""
         self._thread = threading.Thread(target=self._take_snapshots, name="fleet-snapshot", daemon=True)
         self._thread.start()
+        self.scrub = Scrub(folder, lambda: self.journal.lsn, self._files_in_use, self._renew)
 
     def _recovered(self) -> Recovered:
         """Bring the state to where the journal ends; a copy that cannot be trusted is empty: it is filled again."""
@@ -164,8 +168,7 @@ class Durability:
 
     def begin_anew(self) -> None:
         """Remove what a copy has, which is to be filled; under the closed gate."""
-        self.journal.begin_anew()
-        clear(self.folder)
+        self.journal.begin_anew(lambda: clear(self.folder))
         self._next_at = self.journal.num_bytes + SNAPSHOT_BYTES
 
     def receive(self, segment: int, records: memoryview, last_lsn: int) -> None:
@@ -176,6 +179,7 @@ class Durability:
 
     def close(self, *, is_finished: bool) -> None:
         """Stop; if the job is finished, remove everything."""
+        self.scrub.close()
         self._is_closed = True
         self._is_due.set()
         self._thread.join()
@@ -183,6 +187,21 @@ class Durability:
         if is_finished:
             clear(self.folder)
         os.close(self._lock)
+
+    def _files_in_use(self) -> Sequence[Path]:
+        holdings = self._core.state.holdings
+        return [] if holdings is None else holdings.files_of_rows()
+
+    def _renew(self) -> None:
+        """Take a snapshot now, and let go of everything that was written before; a copy is filled again instead."""
+        if self._core.is_copy:
+            self.fill_again("a file on its disk is damaged")
+            return
+        with self.snapshotting:
+            self._core.refuse_failed()
+            self._core.refuse_moved()
+            self.journal.roll()
+            self._write_snapshot()
 
     def _take_snapshots(self) -> None:
         while True:
@@ -244,6 +263,7 @@ class Durability:
         if not table.has_disk:
             return rows_part(index, shards, table.export(*shards))
         files, rows = table.seal(*shards, str(writer.runs()), f"{index}-")
+        self.scrub.refuse_damaged(writer.runs() / name for _, _, names in files for name in names)
         return rows_part(index, shards, rows, files)
 
 

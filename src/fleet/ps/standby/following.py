@@ -73,7 +73,7 @@ class Following:
         self._said = (0, False, 0.0)
         self._asking = threading.Thread(target=self._ask, name="fleet-follow", daemon=True)
         self._making = threading.Thread(target=self._make, name="fleet-replay", daemon=True)
-        durability.position = lambda: self.position
+        durability.position, durability.fill_again = lambda: self.position, self._fail
         for thread in (self._asking, self._making):
             thread.start()
 
@@ -90,6 +90,9 @@ class Following:
     def failure(self) -> str:
         """Why this copy cannot take its server's place; empty: it can."""
         return self._failure or ("" if self._was_whole else "it was being filled")
+
+    def _fail(self, why: str) -> None:
+        self._failure = why
 
     # Asking.
 

@@ -17,6 +17,7 @@ from fleet.errors import CheckpointError, UsageError
 from fleet.observe.metrics import events
 from fleet.ps.durable.recovery import Recovered, owner, recover, when_there_is_room
 from fleet.ps.durable.scrub import Scrub
+from fleet.ps.journal.copied import CopiedJournal
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
@@ -98,8 +99,8 @@ class Durability:
             if core.is_copy and not env.FLEET_LIFE.get():
                 clear(folder)  # of the server that was on this machine once
             found = self._recovered()
-            whose = None if core.is_copy else owner(core.state.instance)
-            self.journal = _open(folder, policy, found.lsn, whose)
+            kind = CopiedJournal if core.is_copy else Journal
+            self.journal = _open(kind, folder, policy, found.lsn, owner(core.state.instance))
         except BaseException:
             os.close(self._lock)
             raise
@@ -162,20 +163,25 @@ class Durability:
 
     def lead(self) -> None:
         """The copy whose journal this is has become the server."""
-        self.journal.lead(owner(self._core.state.instance))
+        self._copy.lead(owner(self._core.state.instance))
         self.position = None
         self.resumed_from = None if self._core.state.holdings is None else self.folder
 
     def begin_anew(self) -> None:
         """Remove what a copy has, which is to be filled; under the closed gate."""
-        self.journal.begin_anew(lambda: clear(self.folder))
+        self._copy.begin_anew(lambda: clear(self.folder))
         self._next_at = self.journal.num_bytes + SNAPSHOT_BYTES
 
     def receive(self, segment: int, records: memoryview, last_lsn: int) -> None:
         """Write down what a copy has been sent; JournalWriteError if that cannot be done."""
-        self.journal.receive(segment, records, last_lsn)
+        self._copy.receive(segment, records, last_lsn)
         if self.journal.num_bytes > self._next_at:
             self._is_due.set()
+
+    @property
+    def _copy(self) -> CopiedJournal:
+        assert isinstance(self.journal, CopiedJournal)
+        return self.journal
 
     def close(self, *, is_finished: bool) -> None:
         """Stop; if the job is finished, remove everything."""
@@ -267,12 +273,12 @@ class Durability:
         return rows_part(index, shards, rows, files)
 
 
-def _open(folder: Path, policy: Policy, last_lsn: int, owner_text: bytes | None) -> Journal:
+def _open(kind: type[Journal], folder: Path, policy: Policy, last_lsn: int, owner_text: bytes) -> Journal:
     """The journal, open for writing; a server that has something to go on from waits for room on the disk."""
     fault = faults.of_writes()
 
     def attempt() -> Journal:
-        return Journal(folder, policy, last_lsn, owner_text, fault)
+        return kind(folder, policy, last_lsn, owner_text, fault)
 
     return when_there_is_room(attempt) if last_lsn else attempt()
 

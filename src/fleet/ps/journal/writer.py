@@ -3,8 +3,6 @@
 OS        the operating system has them: they survive the process, not a loss of power
 INTERVAL  the disk has those that are older than a second
 ALWAYS    the disk has a record before `append` returns; records that come at once share a write
-
-The journal of a copy has the very bytes of its server's, segment by segment, until the copy leads.
 """
 
 from __future__ import annotations
@@ -50,19 +48,17 @@ class Journal:
         folder: Path,
         policy: Policy,
         last_lsn: int,
-        owner: bytes | None,
+        owner: bytes,
         fault: Callable[[int], int | None] | None = None,
     ) -> None:
         """Begin a new segment after record `last_lsn`; `owner` is what it says about whose journal it is.
-
-        Without an owner it is a copy's, and goes on with the segment that is there.
 
         `fault` is called before every write, with its size, and raises what a faulty disk would. If it returns a
         number, only so many bytes are written, and the process ends.
         """
         self.folder = folder
         self._policy = policy
-        self._owner = owner or b""
+        self._owner = owner
         self._fault = fault
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
@@ -85,10 +81,7 @@ class Journal:
             raise self._cannot(error.strerror or str(error)) from None
         try:
             with self._writing:
-                if owner is not None:
-                    self._begin_segment()
-                elif found := segments_in(folder):
-                    self._go_on_with(*found[-1])
+                self._begin()
         except BaseException:
             self._mark.close()
             raise
@@ -137,34 +130,6 @@ class Journal:
             if segment not in found:
                 return None
             return found[segment].stat().st_size, min(first for first in found if first > segment)
-
-    def receive(self, segment: int, records: memoryview, last_lsn: int) -> None:
-        """Append records of the server's journal, up to `last_lsn`, to this copy's, as safe as the policy says.
-
-        JournalWriteError if they cannot be written; then none of them is there.
-        """
-        with self._writing:
-            if segment != self._first:
-                self._open_segment(segment)
-            self._put([records], max(self._lsn, last_lsn))
-        if self._policy == "ALWAYS":
-            self._sync(self._lsn)
-
-    def lead(self, owner: bytes) -> None:
-        """Have records of its own from now on, in a segment of their own."""
-        with self._writing:
-            self._owner = owner
-            self._begin_segment()
-
-    def begin_anew(self, clear: Callable[[], None]) -> None:
-        """Go on as the journal of a copy that has nothing; `clear` removes its files."""
-        with self._writing:
-            if self._file >= 0:
-                os.close(self._file)
-            self._file, self._first, self._size, self._lsn, self._synced = -1, 0, 0, 0, 0
-            self._mark.close()
-            clear()
-            self._mark = MarkWriter(self.folder)
 
     def sync(self) -> None:
         """Return when the disk has every record; JournalWriteError if it takes them no more."""
@@ -243,14 +208,13 @@ class Journal:
             _log.error("%s", text)
         return JournalWriteError(text)
 
+    def _begin(self) -> None:
+        """Begin to write, under the lock of writing."""
+        self._begin_segment()
+
     def _begin_segment(self) -> None:
         """Under the lock of writing."""
         self._open_segment(self._lsn + 1, lambda: self._write(Kind.SEGMENT, encode_body([RecordPart(self._owner)])))
-
-    def _go_on_with(self, first: int, path: Path) -> None:
-        """Write on where a former life of this copy has ended."""
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        self._first, self._size = first, os.fstat(self._file).st_size
 
     def _open_segment(self, first: int, begin: Callable[[], None] = lambda: None) -> None:
         """Write to another segment from now on, which `begin` may fail to begin; under the lock of writing."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fleet import env, roles
-from fleet.errors import FleetError, UsageError
+from fleet.errors import CommunicationError, FleetError, UsageError
 from fleet.jobfiles import chaos_notes
 from fleet.jobfiles.serving import note_serving
 from fleet.net import Endpoint, is_loopback
@@ -73,6 +73,7 @@ def serve(
 
     In a durable job of fleetrun, SIGTERM alone ends it: a worker that was killed while it left one server after the
     other comes back, and needs them all. fleetrun sends it when every worker has ended.
+    CommunicationError, after the same end, if a change that its journal has could not be made: the next life makes it.
     `is_held` says that this process holds the port already, as fleetrun does for its children.
     Outside the main thread there are no signals, and `service.finished` alone ends it, or `closed`, by which another
     thread tells it to stop.
@@ -92,6 +93,7 @@ def serve(
     watch(service, server.refused)
     plane: PlaneServer | None = None
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
+    broken: threading.Event = getattr(service, "broken", None) or threading.Event()
     closed = closed or threading.Event()
     stays = env.FLEET_DURABLE.text() is not None and env.FLEET_JOB_ID.text() is not None
     with _told_to_stop() as told:
@@ -107,8 +109,10 @@ def serve(
             print(f"Server listening on {server.address}", flush=True)
             note_serving(server.address)
             chaos_notes.note("serving")
-            while not told and not closed.is_set() and (stays or not finished.is_set()):
+            while not (told or closed.is_set() or broken.is_set()) and (stays or not finished.is_set()):
                 time.sleep(_LOOK_S) if stays else finished.wait(_LOOK_S)
+            if broken.is_set():
+                raise CommunicationError("a change that is in the journal failed half-way; this server starts again")
             _log.info("%s", _why(told, finished))
         finally:
             if (close := getattr(service, "close", None)) is not None:

@@ -30,6 +30,7 @@ from fleet.ps.server.changing import Changing
 from fleet.ps.server.clipping import StepClipping
 from fleet.ps.server.declaring import Declaring, Opening
 from fleet.ps.server.pushes import Pushes
+from fleet.ps.server.roots import confine_request
 from fleet.ps.steps.core import Core
 from fleet.ps.steps.missing_workers import awaited_by_all
 
@@ -56,6 +57,8 @@ class Service:
         """Set while no worker is left; one that has left may come back for another life."""
         folder = None if model_dir is None else storage.checked_folder(model_dir)
         self.core = Core(device)
+        self.broken = self.core.is_torn
+        """Set when this server must be started again: its journal has a change that it could not make."""
         self.state = self.core.state
         """What this server would lose if it died, and may not: see `fleet.ps.durable.durability`."""
         if journal is not None:
@@ -103,6 +106,7 @@ class Service:
         function = self._methods.get(method)
         if function is None:
             raise UsageError(f"there is no method {method!r}")
+        confine_request(method, header)
         return function(header, tensors)
 
     def close(self) -> None:

@@ -82,6 +82,7 @@ void add_compress(nb::module_& m);
 void add_copies(nb::module_& m);
 void add_data(nb::module_& m);
 void add_delimited(nb::module_& m);
+void add_disk(nb::module_& m);
 void add_field(nb::module_& m);
 void add_format(nb::module_& m);
 void add_keys(nb::module_& m);

@@ -11,6 +11,7 @@ NB_MODULE(_native, m) {
   fleet::bind::add_copies(m);
   fleet::bind::add_data(m);
   fleet::bind::add_delimited(m);
+  fleet::bind::add_disk(m);
   fleet::bind::add_field(m);
   fleet::bind::add_format(m);
   fleet::bind::add_keys(m);

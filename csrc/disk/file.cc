@@ -66,10 +66,12 @@ File File::create(const std::string& path) {
   return File(path, descriptor);
 }
 
-File File::open(const std::string& path) {
+File File::open(const std::string& path, const std::string& known_as) {
   const int descriptor = open_direct(path, O_RDONLY);
-  if (descriptor < 0) throw failure("cannot be read", path, errno);
-  return File(path, descriptor);
+  if (descriptor < 0) throw failure("cannot be read", known_as.empty() ? path : known_as, errno);
+  File file(path, descriptor);
+  file.known_as_ = known_as;
+  return file;
 }
 
 File::~File() {
@@ -94,9 +96,9 @@ void File::read(std::byte* data, std::size_t bytes, std::uint64_t offset) const 
   while (bytes > 0) {
     const ssize_t got = ::pread(descriptor_, data, bytes, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw failure("cannot be read", path_, errno);
+    if (got < 0) throw failure("cannot be read", known_as(), errno);
     const auto done = static_cast<std::size_t>(got) < bytes ? static_cast<std::size_t>(got) / kPage * kPage : bytes;
-    if (done == 0) throw DiskError(path_ + " is damaged: it ends too early", 0);
+    if (done == 0) throw DiskError(known_as() + " is damaged: it ends too early; begin anew from a checkpoint", 0);
     data += done;
     offset += done;
     bytes -= done;

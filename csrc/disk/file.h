@@ -38,10 +38,11 @@ class File {
  public:
   // A new file, to be written; DiskError if there is one.
   static File create(const std::string& path);
-  // To be read.
-  static File open(const std::string& path);
+  // To be read. `known_as`: what errors call it.
+  static File open(const std::string& path, const std::string& known_as = "");
 
-  File(File&& other) noexcept : path_(std::move(other.path_)), descriptor_(other.descriptor_) {
+  File(File&& other) noexcept
+      : path_(std::move(other.path_)), known_as_(std::move(other.known_as_)), descriptor_(other.descriptor_) {
     other.descriptor_ = -1;
   }
   File(const File&) = delete;
@@ -63,12 +64,13 @@ class File {
   }
 
   const std::string& path() const { return path_; }
+  const std::string& known_as() const { return known_as_.empty() ? path_ : known_as_; }
   int descriptor() const { return descriptor_; }
 
  private:
   File(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
 
-  std::string path_;
+  std::string path_, known_as_;
   int descriptor_;
 };
 

@@ -51,7 +51,12 @@ void read_many_by_threads(const Read* reads, std::size_t n) {
     }
   };
   std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < std::min(kThreads, n); ++i) threads.emplace_back(work);
+  threads.reserve(kThreads);
+  try {
+    while (threads.size() + 1 < std::min(kThreads, n)) threads.emplace_back(work);
+  } catch (const std::exception&) {
+    // The system has no more threads, or no memory for them: those that are there do it.
+  }
   work();
   for (auto& thread : threads) thread.join();
   if (failed) std::rethrow_exception(failed);

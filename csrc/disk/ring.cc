@@ -81,7 +81,7 @@ void Ring::read(const Read* reads, std::size_t n) {
     if (sent < 0 && errno != EINTR && errno != EAGAIN && errno != EBUSY) {
       const int code = errno;
       close();  // what is under way is given up with it
-      throw failure("cannot be read", reads[0].file->path(), code);
+      throw failure("cannot be read", reads[0].file->known_as(), code);
     }
     if (sent > 0) unsent -= static_cast<unsigned>(sent);
     unsigned head = *cq_head_;

@@ -1,7 +1,8 @@
 // A run: rows in one file that never changes, ordered by the hash of their keys.
 //
-//   page 0   what the file is: sizes, counts, checksums
-//   blocks   of one page (of several, where a record is longer): a checksum, the number of records, the records
+//   page 0   what the file is: an id, sizes, counts, checksums
+//   blocks   of one page (of several, where a record is longer): a checksum, in which the id and the place of the block
+//            are, too; the number of records, the records
 //   fences   the hash that each block begins with
 //   filter   the bits of a Bloom
 //
@@ -52,8 +53,12 @@ inline std::uint32_t step_of(const std::byte* record) {
 
 class Run {
  public:
-  // DiskError if the file is damaged or has records of another shape.
-  static std::shared_ptr<Run> open(const std::string& path, const Shape& shape);
+  // DiskError if the file is damaged, has records of another shape, or `wanted` is not 0 and it is another run.
+  // `known_as` is what errors call it, where its own name says nothing to people.
+  static std::shared_ptr<Run> open(const std::string& path, const Shape& shape, std::uint64_t wanted = 0,
+                                   const std::string& known_as = "");
+  // Whatever shape its records have.
+  static std::shared_ptr<Run> open(const std::string& path, std::uint64_t wanted);
 
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
@@ -72,6 +77,7 @@ class Run {
   void sync() const;
 
   const File& file() const { return file_; }
+  std::uint64_t id() const { return id_; }
   const Shape& shape() const { return shape_; }
   std::size_t size() const { return size_; }
   std::size_t num_blocks() const { return fences_.size(); }
@@ -85,9 +91,11 @@ class Run {
  private:
   friend class RunWriter;
   Run(File file, const Shape& shape) : file_(std::move(file)), shape_(shape) {}
+  static std::shared_ptr<Run> open(File file, const Shape* shape, std::uint64_t wanted);
 
   File file_;
   Shape shape_;
+  std::uint64_t id_ = 0;  // 0: of the first version
   std::size_t size_ = 0;
   std::uint64_t file_bytes_ = 0;
   std::uint32_t oldest_step_ = 0, newest_step_ = 0;
@@ -96,6 +104,11 @@ class Run {
   Bloom bloom_;
   mutable std::atomic<bool> is_synced_{false};
 };
+
+// What a run is called where others keep it: its name here and its id, so that no other file is taken for it.
+std::string name_of(const Run& run);
+// The id in a name that `name_of` gave; 0 if it has none.
+std::uint64_t id_in(const std::string& name);
 
 // Writes a run; without `finish` there is no file.
 class RunWriter {
@@ -125,6 +138,7 @@ class RunWriter {
   std::uint64_t offset_ = kPage;
   std::size_t size_ = 0;
   std::uint32_t level_, oldest_step_ = 0xffffffffu, newest_step_ = 0;
+  std::uint64_t id_;
   std::vector<std::uint64_t> fences_;
   Bloom bloom_;
   bool is_finished_ = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <random>
 
 #include "checksum/crc32c.h"
 #include "disk/head.h"
@@ -14,6 +15,13 @@ namespace {
 constexpr std::size_t kWriteAtOnce = std::size_t{1} << 20;
 constexpr const char* kUnfinished = ".tmp";
 
+// Any number but 0: no two runs have the same.
+std::uint64_t draw_id() {
+  std::random_device chance;
+  const std::uint64_t id = std::uint64_t{chance()} << 32 | chance();
+  return id == 0 ? 1 : id;
+}
+
 }  // namespace
 
 RunWriter::RunWriter(std::string path, const Shape& shape, std::size_t most, std::uint32_t level)
@@ -22,6 +30,7 @@ RunWriter::RunWriter(std::string path, const Shape& shape, std::size_t most, std
       shape_(shape),
       capacity_(std::max<std::size_t>(1, kWriteAtOnce / shape.block_bytes) * shape.block_bytes),
       level_(level),
+      id_(draw_id()),
       bloom_(most) {
   buffer_ = make_buffer(capacity_);
   std::memset(buffer_.get(), 0, capacity_);
@@ -49,7 +58,7 @@ void RunWriter::end_block() {
     newest_step_ = std::max(newest_step_, step);
   }
   std::memcpy(block + 4, &count, 4);
-  const std::uint32_t sum = crc32c(block + 4, shape_.block_bytes - 4);
+  const std::uint32_t sum = crc32c(block + 4, shape_.block_bytes - 4, block_start(id_, fences_.size() - 1));
   std::memcpy(block, &sum, 4);
   at_ += shape_.block_bytes;
   in_block_ = 0;
@@ -73,6 +82,7 @@ std::shared_ptr<Run> RunWriter::finish() {
   file_.write(fences.get(), fence_bytes, offset_);
   file_.write(bloom_.data(), bloom_.bytes(), offset_ + fence_bytes);
   Head head;
+  head.id = id_;
   head.record_bytes = static_cast<std::uint32_t>(shape_.record_bytes);
   head.has_clicks = shape_.has_clicks ? 1 : 0;
   head.level = level_;
@@ -91,6 +101,7 @@ std::shared_ptr<Run> RunWriter::finish() {
   if (std::rename(file_.path().c_str(), path_.c_str()) != 0) throw failure("cannot be renamed", file_.path(), errno);
   is_finished_ = true;
   std::shared_ptr<Run> run(new Run(std::move(reading).renamed(path_), shape_));
+  run->id_ = id_;
   run->size_ = size_;
   run->file_bytes_ = head.file_bytes;
   run->oldest_step_ = head.oldest_step;

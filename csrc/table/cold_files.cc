@@ -22,8 +22,6 @@ Mark mark_of(const std::byte* record) {
   return mark;
 }
 
-std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 }  // namespace
 
 void Table::shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std::size_t& deleted) const {
@@ -120,7 +118,7 @@ ShardFiles Table::link_files(std::size_t s, const std::string& folder, const std
   files.num_keys = cold.num_cold + cold.num_both;
   for (const auto& run : cold.runs) {
     run->sync();
-    files.names.push_back(prefix + name_of(run->file().path()));
+    files.names.push_back(prefix + disk::name_of(*run));
     disk::link_or_copy(run->file().path(), folder + "/" + files.names.back());
   }
   return files;
@@ -136,17 +134,20 @@ void Table::attach(const ShardFiles& files, const std::string& folder) {
     throw std::invalid_argument("table '" + options_.name + "': files are attached to a shard that is empty");
   }
   disk::Runs runs;
+  std::vector<std::string> paths;
   try {
     for (const std::string& name : files.names) {
-      const std::string path = tier_->next_path(files.shard);
-      disk::link_or_copy(folder + "/" + name, path);
-      runs.push_back(disk::Run::open(path, tier_->shape));
+      const std::string path = paths.emplace_back(tier_->next_path(files.shard));
+      const std::string from = folder + "/" + name;
+      disk::link_or_copy(from, path);
+      runs.push_back(disk::Run::open(path, tier_->shape, disk::id_in(name), from + " (in use as " + path + ")"));
     }
     if (disk::total_size(runs) < files.num_keys) {
-      throw disk::DiskError(folder + " lacks rows of shard " + std::to_string(files.shard), 0);
+      throw disk::DiskError(
+          folder + " lacks rows of shard " + std::to_string(files.shard) + "; begin anew from a checkpoint", 0);
     }
   } catch (...) {
-    for (const auto& run : runs) ::unlink(run->file().path().c_str());
+    for (const std::string& path : paths) ::unlink(path.c_str());
     throw;
   }
   cold.set_runs(std::move(runs));
@@ -168,7 +169,8 @@ std::size_t Table::restore_file(const std::string& path, std::uint32_t server, s
     taken += restore(view, server, num_servers);
     some = Rows();
   };
-  for (disk::RunReader reader(disk::Run::open(path, shape)); reader.record() != nullptr; reader.next()) {
+  for (disk::RunReader reader(disk::Run::open(path, shape, disk::id_in(path))); reader.record() != nullptr;
+       reader.next()) {
     const std::byte* record = reader.record();
     const Mark mark = mark_of(record);
     some.marks.keys.push_back(disk::key_of(record));

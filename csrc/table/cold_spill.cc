@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <new>
 
 #include "table/cold.h"
 
@@ -115,6 +116,8 @@ void Table::merge(std::size_t s, Shard& shard) const {
       });
     } catch (const Stopping&) {
       return;
+    } catch (const std::bad_alloc&) {
+      return;  // so they do here: in a thread of its own there is nobody to tell
     } catch (const disk::DiskError&) {
       return;  // the runs stay as they are; who writes next finds out whether there is room
     }

@@ -5,7 +5,11 @@
 #include <map>
 #include <random>
 
+#include "checksum/crc32c.h"
+#include "disk/head.h"
 #include "disk/reads.h"
+#include "disk/record_scan.h"
+#include "disk/run_check.h"
 #include "disk/scan.h"
 #include "folders.h"
 
@@ -166,4 +170,126 @@ TEST(many_reads_by_ring_and_by_threads) {
   for (auto* all : {&reads, &same}) all->push_back({&run->file(), run->file_bytes(), a.get(), disk::kPage});
   CHECK(disk_error([&] { disk::read_many(reads.data(), reads.size()); }).find("ends too early") != std::string::npos);
   CHECK(disk_error([&] { disk::read_many_by_threads(same.data(), same.size()); }) != "");
+}
+
+TEST(runs_know_their_own_blocks) {
+  const Folder folder;
+  const disk::Shape shape(64, false);
+  const auto keys = some_keys(1000, 3);
+  const std::string path = folder.path + "/05-1.run", other = folder.path + "/05-2.run";
+  const auto run = write_run(path, shape, keys, 1), later = write_run(other, shape, keys, 2);
+  CHECK(run->id() != 0 && run->id() != later->id() && run->file_bytes() == later->file_bytes());
+  CHECK(disk::id_in(disk::name_of(*run)) == run->id() && disk::name_of(*run).substr(0, 5) == "05-1-");
+  CHECK(disk::id_in("05-0000000012.run") == 0 && disk::id_in("") == 0 && disk::id_in("x-0123456789abcdeX.run") == 0);
+  CHECK(disk::Run::open(path, shape, run->id())->id() == run->id());
+  const std::string wrong = disk_error([&] { disk::Run::open(path, shape, later->id(), "its name"); });
+  CHECK(wrong.find("its name is damaged: it is another file of rows") == 0);
+  const auto whole = [&] {
+    disk::RunCheck check(path);
+    while (check.next(3 * disk::kPage)) {
+    }
+    return check.done_bytes() == run->file_bytes();
+  };
+  CHECK(whole());
+  // The same block of the other run, which has the same keys; and two blocks of this one, exchanged.
+  const auto copy = [&](const std::string& from, std::uint64_t at, std::uint64_t to) {
+    std::vector<char> block(shape.block_bytes);
+    const int in = ::open(from.c_str(), O_RDONLY), out = ::open(path.c_str(), O_WRONLY);
+    CHECK(::pread(in, block.data(), block.size(), static_cast<off_t>(at)) == static_cast<ssize_t>(block.size()));
+    CHECK(::pwrite(out, block.data(), block.size(), static_cast<off_t>(to)) == static_cast<ssize_t>(block.size()));
+    ::close(in);
+    ::close(out);
+  };
+  copy(other, run->offset_of(2), run->offset_of(2));
+  const auto opened = disk::Run::open(path, shape, run->id());
+  CHECK(disk_error([&] { disk::merge({opened}, path + "m", 0, [](std::byte*) { return true; }); }).find("block 2 is") !=
+        std::string::npos);
+  CHECK(disk_error(whole).find("block 2 is not what was written") != std::string::npos);
+  write_run(path, shape, keys, 1);
+  CHECK(whole());
+  copy(path, run->offset_of(4), run->offset_of(3));
+  CHECK(disk_error(whole).find("block 3 is not what was written") != std::string::npos);
+  for (std::uint64_t at = 0; at < run->file_bytes(); at += 509) {
+    write_run(path, shape, keys, 1);
+    flip(path, at);
+    CHECK(disk_error(whole).find("is damaged") != std::string::npos);
+  }
+}
+
+TEST(runs_of_the_first_version_are_read) {
+  const Folder folder;
+  const disk::Shape shape(64, false);
+  const std::string path = folder.path + "/run";
+  const auto keys = some_keys(300, 3);
+  const auto run = write_run(path, shape, keys, 1);
+  // As that version wrote it: no id in the head, and none in the checksums of blocks.
+  const int file = ::open(path.c_str(), O_RDWR);
+  std::vector<std::byte> block(shape.block_bytes);
+  const auto bytes = static_cast<ssize_t>(block.size());
+  for (std::size_t i = 0; i < run->num_blocks(); ++i) {
+    CHECK(::pread(file, block.data(), block.size(), static_cast<off_t>(run->offset_of(i))) == bytes);
+    const std::uint32_t sum = fleet::crc32c(block.data() + 4, block.size() - 4);
+    std::memcpy(block.data(), &sum, 4);
+    CHECK(::pwrite(file, block.data(), block.size(), static_cast<off_t>(run->offset_of(i))) == bytes);
+  }
+  std::vector<std::byte> page(disk::kPage);
+  CHECK(::pread(file, page.data(), page.size(), 0) == static_cast<ssize_t>(page.size()));
+  disk::Head head = disk::Head::of(page.data());
+  head.version = disk::Head::kWithoutId;
+  head.id = 0;
+  head.sum = head.own_sum();
+  std::memcpy(page.data(), &head, sizeof(head));
+  CHECK(::pwrite(file, page.data(), page.size(), 0) == static_cast<ssize_t>(page.size()));
+  const auto opened = disk::Run::open(path, shape);
+  CHECK(opened->id() == 0 && disk::name_of(*opened) == "run");
+  std::size_t n = 0;
+  for (disk::Scan scan({opened}); scan.record() != nullptr; scan.next()) ++n;
+  CHECK(n == keys.size());
+  // Blocks that are exchanged are still told, by the keys that they begin with.
+  CHECK(::pread(file, block.data(), block.size(), static_cast<off_t>(run->offset_of(1))) == bytes);
+  CHECK(::pwrite(file, block.data(), block.size(), static_cast<off_t>(run->offset_of(0))) == bytes);
+  ::close(file);
+  CHECK(disk_error([&] { disk::Scan({opened}); }).find("block 0 is not what was written") != std::string::npos);
+}
+
+TEST(records_are_compared_however_the_bytes_are_cut) {
+  const auto record = [](std::uint64_t number, std::size_t size) {
+    std::vector<std::byte> body(size, std::byte{7}), made(32);
+    const std::uint32_t magic = 0x314A4C46, sum = fleet::crc32c(body.data(), size);
+    const std::uint64_t all = 32 + size;
+    std::memcpy(&made[0], &magic, 4);
+    std::memcpy(&made[8], &sum, 4);
+    std::memcpy(&made[16], &number, 8);
+    std::memcpy(&made[24], &all, 8);
+    const std::uint32_t head = fleet::crc32c(&made[8], 24);
+    std::memcpy(&made[4], &head, 4);
+    made.insert(made.end(), body.begin(), body.end());
+    return made;
+  };
+  std::vector<std::byte> file;
+  for (const auto& [number, size] : {std::pair<std::uint64_t, std::size_t>{5, 16}, {6, 0}, {7, 1000}, {9, 8}}) {
+    const auto one = record(number, size);
+    file.insert(file.end(), one.begin(), one.end());
+  }
+  const auto scanned = [&](std::size_t size, std::size_t each) {
+    disk::RecordScan scan;
+    bool is_right = true;
+    for (std::size_t at = 0; at < size && is_right; at += each) {
+      is_right = scan.take(file.data() + at, std::min(each, size - at));
+    }
+    return std::pair(is_right, scan);
+  };
+  for (const std::size_t each : {1, 7, 32, 33, 5000}) {
+    const auto [is_right, scan] = scanned(file.size(), each);
+    CHECK(is_right && scan.num_records() == 4 && scan.first() == 5 && scan.last() == 9 && scan.most() == 9);
+    CHECK(!scan.is_in_order() && scan.is_between() && scan.end() == file.size() &&
+          scan.last_begin() == file.size() - 40);
+    const auto [also, part] = scanned(file.size() - 1, each);
+    CHECK(also && part.is_in_order() && part.last() == 7 && !part.is_between() && part.end() == file.size() - 40);
+    for (std::size_t at = 0; at < file.size(); at += 13) {
+      file[at] ^= std::byte{4};
+      CHECK(!scanned(file.size(), each).first || scanned(file.size(), each).second.num_records() < 4);
+      file[at] ^= std::byte{4};
+    }
+  }
 }

@@ -922,6 +922,56 @@ class PlaneAnswer:
     @property
     def text(self) -> str: ...
 
+class RunCheck:
+    """A sealed file of rows, read from end to end: whether it is what was written, and the file that its name says.
+
+    OSError, of errno 0 for damage, from all of it.
+    """
+
+    def __init__(self, path: str) -> None: ...
+    def next(self, num_bytes: int) -> bool:
+        """Read about so many bytes more; whether any are left."""
+    @property
+    def file_bytes(self) -> int: ...
+    @property
+    def done_bytes(self) -> int: ...
+    @property
+    def checksum(self) -> int:
+        """The CRC-32C of the bytes that were read."""
+
+class RecordScan:
+    """Records of a journal or a snapshot, compared with their checksums as the bytes come (csrc/disk/record_scan.h)."""
+
+    def __init__(self) -> None: ...
+    def take(self, data: Buffer) -> bool:
+        """The next bytes of the file; False if they are not what was written. Then no more may come."""
+    @property
+    def num_records(self) -> int: ...
+    @property
+    def first(self) -> int:
+        """The number of the first record; 0: there is none."""
+    @property
+    def last(self) -> int:
+        """That of the last one that is complete."""
+    @property
+    def most(self) -> int:
+        """The largest number of a complete one."""
+    @property
+    def is_in_order(self) -> bool:
+        """Whether the numbers go up by one each."""
+    @property
+    def last_begin(self) -> int:
+        """Where the last complete record begins."""
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+    @property
+    def is_between(self) -> bool:
+        """Whether nothing follows it."""
+    @property
+    def chain(self) -> int:
+        """One checksum of the heads of all records but the last complete one."""
+
 def record_spans(on: bool) -> None:
     """Whether requests that are traced leave spans; until it is called they leave none."""
 

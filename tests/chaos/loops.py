@@ -210,10 +210,15 @@ def main(args: argparse.Namespace) -> None:
                 die("handed", step, args.die)
                 loss = binary_cross_entropy_with_logits(model(user, item, history), label)
                 seen.total, seen.num = seen.total + loss.item(), seen.num + 1
+                if args.every > 1:
+                    with torch.no_grad():  # rows that are read and not trained, as those behind a critic's fakes
+                        seen.total += model.users(user).sum().item()
                 (loss - model.times(count).sum()).backward()
                 if args.accumulate > 1 and (number + 1) % args.accumulate:
                     continue
                 for optimizer, schedule in zip(optimizers, schedules, strict=True):
+                    if optimizer is not optimizers[0] and (step + 1) % args.every:
+                        continue  # it gathers gradients over several steps of the first
                     optimizer.step()
                     optimizer.zero_grad()
                     schedule.step()
@@ -261,6 +266,7 @@ if __name__ == "__main__":
     parser.add_argument("--loop", choices=["shard", "ahead", "files", "steps", "range"], default="files")
     parser.add_argument("--optimizers", type=int, choices=[1, 2, 3], default=2)
     parser.add_argument("--accumulate", type=int, default=1)
+    parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--patience", type=int, default=100)
     parser.add_argument("--unit", type=int, default=1, help="what a step adds to the script's count")

@@ -62,7 +62,7 @@ WITHOUT_TORCH = {
     *("api", "cores", "__init__"),
 }
 ONLY_READER_OF_THE_ENVIRONMENT = "env"
-NAME_WHAT_IS_ABOVE = {"launch/planning/script.py"}  # it starts that as another process
+NAME_WHAT_IS_ABOVE = {"launch/planning/script.py", "launch/arguments/parser.py"}  # they start that as another process
 
 
 def part_of(path: Path) -> str:

@@ -71,6 +71,11 @@ FLEET_MACHINE_TIMEOUT_S = seconds(
     "FLEET_MACHINE_TIMEOUT_S",
     "How long `fleetrun --standby` tries to reach a machine before the copies of its servers take over; 10 when unset.",
 )
+FLEET_SCRUB_RATE = count(
+    "FLEET_SCRUB_RATE",
+    "Megabytes a second that a server of a durable job reads of what it has on its disk, to find damage; 0 reads "
+    "nothing; 8 when unset.",
+)
 FLEET_LOCAL_TRANSPORT = choice(
     "FLEET_LOCAL_TRANSPORT",
     ("SHM", "UNIX", "TCP", "GRPC"),

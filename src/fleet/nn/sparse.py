@@ -205,7 +205,7 @@ class SparseModule(Holder):
             self._check_reads()
         elif not (has_grad or self.training) and torch.is_grad_enabled() and self.weight.requires_grad:
             worker.note_untrained([request.table for request in requests])
-        for lookup in worker.lookups(requests, with_grad=has_grad):
+        for lookup in worker.lookups(requests, with_grad=has_grad, in_training=self.training):
             assert lookup.rows is not None
             if has_grad:
                 lookup.weight = self.weight

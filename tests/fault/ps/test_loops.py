@@ -65,6 +65,18 @@ def test_a_script_whose_workers_die_comes_to_the_same(
 
 
 @pytest.mark.parametrize(
+    ("loop", "every"),
+    sweep(["shard", "ahead", "files", "steps", "range"], [2, 3], sample=lambda *chosen: chosen == ("shard", 2)),
+)
+def test_gradients_that_an_optimizer_gathers_over_steps_of_another_are_gathered_again(
+    loop: str, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = ["--loop", loop, "--optimizers", "3", "--every", str(every), "--epochs", "1", "--patience", "100"]
+    expected = run(tmp_path / "undisturbed", how, [], monkeypatch)
+    assert run(tmp_path / "disturbed", how, DEATHS, monkeypatch) == expected
+
+
+@pytest.mark.parametrize(
     ("mode", "loop"),
     sweep(["async", "geo"], ["shard", "ahead", "steps"], sample=lambda *chosen: chosen == ("async", "ahead")),
 )

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import UsageError
+from fleet.jobfiles.terms import Term
 from fleet.launch.arguments.options import Nodes, Options
-from fleet.launch.meet.agree import first_orders, layout_of
+from fleet.launch.meet.agree import layout_of
+from fleet.launch.meet.beginning import begin
 from fleet.launch.meet.messages import Offer
 from fleet.launch.meet.team import Round
 from fleet.launch.planning.machine import Machine
@@ -17,6 +19,8 @@ from fleet.launch.planning.make import find_needs, make_plan
 from fleet.launch.planning.mistakes import refuse_mistakes
 from fleet.launch.planning.script import COPY_COMMAND
 from fleet.launch.planning.standby_job import moved_worker, with_copies
+from fleet.launch.standby.keeper import VIEW
+from fleet.launch.standby.kept import KeptHere
 from fleet.launch.standby.orders import ServerSeat
 from fleet.net import Endpoint
 
@@ -71,8 +75,7 @@ def test_machines_agree_on_copies_and_hold_ports_for_them() -> None:
 
 def test_the_copy_of_each_server_is_on_the_next_machine() -> None:
     this = Round(0, 0, "", offers(), 1, 0)
-    layout = layout_of(this.offers, 1)
-    orders = first_orders(layout, this)
+    layout, orders = begin(layout_of(this.offers, 1), this)
     assert orders.servers[2:4] == (ServerSeat(1, "10.0.0.2:10"), ServerSeat(1, "10.0.0.2:11"))
     assert orders.copies == tuple(
         ServerSeat(machine, f"{HOSTS[machine]}:{port}") for machine in (1, 2, 0) for port in (30, 31)
@@ -115,3 +118,40 @@ def test_a_worker_of_a_lost_machine_is_like_those_that_are_here() -> None:
     assert beside_servers.variables["FLEET_DEVICE"] == "cpu"
     assert beside_servers.variables["TRAINING_ROLE"] == "TRAINER"
     assert "PADDLE_PORT" not in beside_servers.variables
+
+
+def kept_by(machine: int, term: Term, servers: tuple[int, ...], *endpoints: str) -> Offer:
+    offer = offers(1)[machine]
+    return replace(offer, kept=KeptHere(term, endpoints, {one: f"{offer.host}:9{one}" for one in servers}))
+
+
+def test_the_same_command_goes_on_where_the_journals_are() -> None:
+    term = Term(7, ("a:1", "a:2", "c:1"), ("b:1", "", "a:3"))
+    met = (
+        kept_by(0, term, (0, 1, 2), "a:1", "a:2", "a:3"),
+        kept_by(1, replace(term, number=6), (0, 1), "b:1", "b:2"),
+        offers(1)[2],
+    )
+    layout, orders = begin(layout_of(met, 0), Round(0, 0, "", met, 0, 0))
+    assert [seat.machine for seat in orders.servers] == [0, 0, 0], "the copy of server 2 goes on, as its machine is new"
+    assert [str(server) for server in layout.servers] == ["10.0.0.1:10", "10.0.0.1:91", "10.0.0.1:92"]
+    assert layout.local_servers == (0, 1, 2)
+    assert orders.number == VIEW
+    assert orders.copies == (None, None, None)
+    assert orders.fills == (1, 1, 1)
+    with pytest.raises(UsageError, match="no machine that has come has server 0 or a whole copy of it"):
+        others = (offers(1)[0], offers(1)[1], kept_by(2, term, (2,), "c:1"))
+        begin(layout_of(others, 0), Round(0, 0, "", others, 0, 0))
+
+
+def test_journals_of_a_job_that_had_no_copies_go_on_without_them_at_first() -> None:
+    def with_journal(machine: int) -> Offer:
+        offer = offers(1)[machine]
+        return replace(offer, kept=KeptHere(None, (), {machine: f"{offer.host}:99"}))
+
+    met = tuple(map(with_journal, range(3)))
+    layout, orders = begin(layout_of(met, 1), Round(0, 0, "", met, 1, 0))
+    assert layout == layout_of(met, 1)
+    assert (orders.number, orders.copies, orders.fills) == (1, (None,) * 3, (1, 2, 0))
+    with pytest.raises(UsageError, match="server 2 or a whole copy"):
+        begin(layout_of(met, 1), Round(0, 0, "", (*met[:2], offers(1)[2]), 1, 0))

@@ -7,15 +7,15 @@ file system it is copied. They load into a table of the same layout as they are,
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from fleet.checkpoint.files.checksum import Checksum
-from fleet.checkpoint.files.files import FileInfo, reading, why_not_written
+from fleet import _native
+from fleet.checkpoint.files.checksum import NEW
+from fleet.checkpoint.files.files import FileInfo, why_not_written
 from fleet.checkpoint.files.forms import RunPiece, TableForm, TablePiece
 from fleet.checkpoint.files.names import file_name_of
 from fleet.checkpoint.files.pieces import Arrays, write_piece
@@ -71,12 +71,11 @@ def save_sealed(
 
 
 def _info_of(path: Path) -> FileInfo:
-    """Read a file that was linked, for its sum."""
-    total, done = Checksum(), 0
-    buffer = memoryview(bytearray(_CHUNK_BYTES))
-    with reading(path) as descriptor:
-        while count := os.readv(descriptor, [buffer]):
-            total.add(buffer[:count])
-            done += count
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)  # who uses the file reads it past the cache
-    return FileInfo(path.name, done, str(total))
+    """Read a file that was linked, for its sum; CheckpointError if it is not what was written once."""
+    try:
+        check = _native.RunCheck(str(path))
+        while check.next(_CHUNK_BYTES):
+            pass
+    except OSError as error:
+        raise CheckpointError(f"{error.strerror}; it cannot be saved: load the last checkpoint") from None
+    return FileInfo(path.name, check.file_bytes, f"{NEW}:{check.checksum:08x}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import click
@@ -75,6 +77,11 @@ def _chaos(_context: click.Context, _parameter: click.Parameter, text: str | Non
 
 def _ips(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
     return None if text is None else net.parse_hosts(text, "--ips")
+
+
+def _verify_journal(context: click.Context, _parameter: click.Parameter, folder: str | None) -> None:
+    if folder is not None:
+        context.exit(subprocess.call([sys.executable, "-m", "fleet.ps.journal", folder]))
 
 
 # Options of torchrun and of PaddlePaddle's launcher that have another name or no need here.
@@ -221,6 +228,15 @@ _PORT_OR_FREE = WholeNumber(0, 65535)
     help="Show arguments and variables first, as PaddlePaddle's launcher does; usual for scripts that import paddle.",
 )
 @click.option("--selfcheck", is_flag=True, help="Instead of a script, check that these processes can talk.")
+@click.option(
+    "--verify-journal",
+    "--verify_journal",
+    metavar="DIR",
+    is_eager=True,
+    expose_value=False,
+    callback=_verify_journal,
+    help="Instead of a job, say whether all that its servers keep in DIR is whole; the exit code is 0 if it is.",
+)
 @click.version_option(__version__, prog_name="fleetrun")
 @click.argument("script", required=False, default="")
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED)

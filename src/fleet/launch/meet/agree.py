@@ -9,14 +9,17 @@ from dataclasses import replace
 from fleet.launch.meet.messages import Offer
 from fleet.launch.meet.team import Round, Team
 from fleet.launch.planning.layout import JobLayout, Needs, Ports
-from fleet.launch.standby.orders import Orders, Post, ServerSeat
+from fleet.launch.standby.kept import KeptHere
 from fleet.net import Endpoint, Hold
 
 
-def agree(needs: Needs, team: Team, holds: ExitStack, *, is_dry: bool = False) -> tuple[JobLayout, Round]:
+def agree(
+    needs: Needs, team: Team, holds: ExitStack, *, is_dry: bool = False, kept: KeptHere | None = None
+) -> tuple[JobLayout, Round]:
     """Hold the ports of this machine in `holds` and meet the others for the next round of the job.
 
-    A dry run holds its ports and meets nobody. JobOverError if there is no other round.
+    `kept`: what an earlier run has left here, in a job with copies. A dry run holds its ports and meets nobody.
+    JobOverError if there is no other round.
     """
     meeting_place = needs.meeting_place
     if meeting_place is None or is_dry:
@@ -26,6 +29,14 @@ def agree(needs: Needs, team: Team, holds: ExitStack, *, is_dry: bool = False) -
         hold(replace(needs.ports, copies=()), holds)  # before anybody else is bothered
 
     def make_offer(host: str) -> Offer:
+        offer = offer_of_today(host)
+        if kept is None:
+            return offer
+        free = Endpoint(offer.host, 0)
+        servers = {server: str(holds.enter_context(Hold(free)).endpoint) for server in kept.servers}
+        return replace(offer, kept=replace(kept, servers=servers))
+
+    def offer_of_today(host: str) -> Offer:
         if needs.layout is not None:
             ports = needs.ports
             copies = hold(Ports(copies=ports.copies), holds).copies
@@ -44,32 +55,6 @@ def hold(ports: Ports, holds: ExitStack) -> Ports:
     master = None if ports.master is None else holds.enter_context(Hold(ports.master, plain=True)).endpoint
     copies = tuple(holds.enter_context(Hold(endpoint)).endpoint for endpoint in ports.copies)
     return Ports(servers, workers, master, copies)
-
-
-def first_orders(layout: JobLayout, this: Round) -> Orders:
-    """The orders with which a job begins, the same everywhere: the copy of each server is on the machine after it."""
-    offers = this.offers
-    homes = {endpoint: machine for machine, offer in enumerate(offers) for endpoint in offer.servers}
-    posts = {endpoint: machine for machine, offer in enumerate(offers) for endpoint in offer.workers}
-    free = [list(offer.copies) for offer in offers]
-
-    def copy(server: Endpoint) -> ServerSeat:
-        machine = (homes[server] + 1) % len(offers)
-        return ServerSeat(machine, str(free[machine].pop(0)))
-
-    num_servers = len(layout.servers)
-    return Orders(
-        number=1,
-        is_used=True,
-        serial=0,
-        host=this.host,
-        machines=tuple(range(len(offers))),
-        servers=tuple(ServerSeat(homes[server], str(server)) for server in layout.servers),
-        copies=tuple(map(copy, layout.servers)),
-        since=(1,) * num_servers,
-        fills=(None,) * num_servers,
-        workers=tuple(Post(posts[worker], 0) for worker in layout.workers),
-    )
 
 
 def layout_of(offers: Sequence[Offer | Ports], me: int) -> JobLayout:

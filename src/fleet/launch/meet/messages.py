@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fleet import net
 from fleet.errors import CommunicationError
+from fleet.launch.standby.kept import KeptHere
 from fleet.net import Endpoint
 
 _MAX_AGE_S = 1e9
@@ -28,6 +29,8 @@ class Offer:
     """Where copies of the servers of the machine before this one listen."""
     door: Endpoint | None = None
     """Where the others come if this launcher has to be the meeting point."""
+    kept: KeptHere = field(default_factory=KeptHere)
+    """What an earlier run of a job with copies has left there."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `from_json` reads."""
@@ -39,6 +42,7 @@ class Offer:
             "terms": self.terms,
             "copies": [str(endpoint) for endpoint in self.copies],
             "door": None if self.door is None else str(self.door),
+            "kept": self.kept.to_json(),
         }
 
     @classmethod
@@ -53,6 +57,7 @@ class Offer:
                 terms=str(data["terms"]),
                 copies=tuple(Endpoint.parse(text) for text in data["copies"]),
                 door=None if data["door"] is None else Endpoint.parse(data["door"]),
+                kept=KeptHere.from_json(data["kept"]),
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CommunicationError(f"not an offer of fleetrun: {error}") from error

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 from fleet.launch.arguments.options import Options
 from fleet.launch.durable import folder
-from fleet.launch.meet.agree import agree, first_orders
+from fleet.launch.meet.agree import agree
+from fleet.launch.meet.beginning import begin
 from fleet.launch.meet.team import Round, Team
 from fleet.launch.planning.machine import look
 from fleet.launch.planning.make import find_needs, make_plan
 from fleet.launch.planning.network import check_given, network_variables
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.planning.standby_job import with_copies
+from fleet.launch.standby.kept import look as look_for_kept
 from fleet.launch.standby.orders import Orders
 
 
@@ -42,12 +45,16 @@ def prepare(options: Options, team: Team, holds: ExitStack) -> Prepared:
         options = replace(options, server_num=len(present.endpoints))
     elif options.is_server_job:
         folder.refuse_other_number(options)
-    layout, this = agree(find_needs(options, machine), team, holds, is_dry=options.dry_run)
+    kept = None
+    if options.standby is not None and options.durable is not None and not options.dry_run:
+        durable = options.durable
+        kept = look_for_kept(Path(durable), lambda path: folder.has_journal(durable, path.name))
+    layout, this = agree(find_needs(options, machine), team, holds, is_dry=options.dry_run, kept=kept)
+    orders = None
+    if kept is not None:
+        layout, orders = begin(layout, this)
     if present is not None:
         layout = replace(layout, number=present.number)
     network = network_variables(layout, has_gpus=machine.has_gpus)
     plan = make_plan(options, machine, layout, network)
-    if options.standby is None or not this.offers:
-        return Prepared(plan, this)
-    orders = first_orders(layout, this)
-    return Prepared(with_copies(options, plan, orders), this, orders)
+    return Prepared(plan if orders is None else with_copies(options, plan, orders), this, orders)

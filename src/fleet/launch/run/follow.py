@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -9,6 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fleet.launch.run.interrupted import InterruptFilter
+from fleet.launch.run.output import write_within
+
+log = logging.getLogger("fleetrun")
 
 _TICK_S = 0.05
 # How long a reader that takes nothing is waited for once the launcher has been signalled.
@@ -37,6 +41,14 @@ class LogFollower:
         """Whether what was shown last did not end its line, as a progress bar does not."""
         self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
         self._thread.start()
+
+    def conclude(self, patience_s: float | None, was_signalled: Callable[[], bool]) -> None:
+        """`finish`, and leave the terminal as it was; say where all of it is if nobody reads this."""
+        is_shown = self.finish(patience_s, was_signalled)
+        if os.isatty(self._out):  # a progress bar that was killed leaves no cursor, and a line without an end
+            write_within(self._out, b"\x1b[?25h" + (b"\n" if self.is_mid_line else b""), patience_s=0.5)
+        if not is_shown:
+            log.warning("nobody reads this output; all of it is in %s", self._path)
 
     def finish(self, patience_s: float | None, was_signalled: Callable[[], bool]) -> bool:
         """Show what is left, then stop; False if some of it was not shown.

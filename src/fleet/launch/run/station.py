@@ -25,6 +25,7 @@ from fleet.launch.planning.standby_job import copy_plan, moved_worker
 from fleet.launch.processes.child import Child
 from fleet.launch.processes.logs import ReadyProcess, open_log
 from fleet.launch.run.crew import Crew
+from fleet.launch.standby.kept import remember
 from fleet.launch.standby.orders import MachineAccount, Orders
 from fleet.launch.standby.words import news
 from fleet.net import Endpoint, Hold
@@ -72,6 +73,10 @@ class Station:
         self._lives = {worker: 0 for worker, post in enumerate(orders.workers) if post.machine == self._me}
         self._folder = Path(options.durable).absolute()
         self._terms = Terms(self._folder)
+        self._endpoints = [
+            seat.endpoint for seat in (*orders.servers, *orders.copies) if seat is not None and seat.machine == self._me
+        ]
+        remember(self._folder, self._endpoints)
         self._terms.use(orders.term)
 
     def begin(self, crew: Crew) -> None:
@@ -188,6 +193,8 @@ class Station:
                 endpoint = self._holds.enter_context(Hold(Endpoint(self._plan.layout.host, 0))).endpoint
                 number = self._num_started[server]
                 plan = copy_plan(self._options, self._plan.processes, server, str(endpoint), number)
+                self._endpoints.append(str(endpoint))
+                remember(self._folder, self._endpoints)
                 child = self._start(plan)
             except (OSError, FleetError) as error:
                 log.warning("cannot start a copy of server %d, trying on: %s", server, error)
@@ -210,8 +217,8 @@ class Station:
 
     def _start(self, plan: ProcessPlan, life: int = 0) -> Child:
         lock = self._crew.lock_of(plan.folder) or durable.lock(self._options, plan.folder, self._holds)
-        if plan.role == "worker":  # what lies there is of another job
-            shutil.rmtree(self._folder / plan.folder, ignore_errors=True)
+        shutil.rmtree(self._folder / plan.folder, ignore_errors=True)  # of another life here, or of another job
+        (self._folder / plan.folder).mkdir()
         ready = ReadyProcess(plan, open_log(plan.log_path, self._holds), lock)
         return self._crew.add([ready], life)[0]
 

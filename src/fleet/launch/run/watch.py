@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import signal
 import time
 from collections.abc import Callable
@@ -33,7 +32,7 @@ from fleet.launch.run.contract import Calm, Signalled, Striker
 from fleet.launch.run.crew import STDOUT, Crew
 from fleet.launch.run.follow import LogFollower
 from fleet.launch.run.outcome import RoundOutcome, failed_elsewhere, is_any_final, is_before, stopped_by
-from fleet.launch.run.output import is_one_place, write_within
+from fleet.launch.run.output import is_one_place
 from fleet.launch.run.station import Station
 from fleet.launch.run.waits import Forsaken, Waits
 from fleet.launch.standby.orders import Orders
@@ -116,7 +115,8 @@ class Attempt:
             outcome = self._watch()
         finally:
             self._clean_up()
-        self._finish_following(follower, outcome)
+        patience_s = None if outcome.code == 0 and outcome.is_final else PATIENCE_S
+        follower.conclude(patience_s, lambda: self._was_signalled)
         if restarts := comebacks.summary(self.lives.returns):
             log.warning(restarts)
         return outcome
@@ -346,11 +346,3 @@ class Attempt:
         with ExitStack() as steps:
             steps.callback(self._crew.clean_up)
             steps.callback(self._chaos.stop)  # the first to be called
-
-    def _finish_following(self, follower: LogFollower, outcome: RoundOutcome) -> None:
-        patience_s = None if outcome.code == 0 and outcome.is_final else PATIENCE_S
-        is_shown = follower.finish(patience_s, lambda: self._was_signalled)
-        if os.isatty(STDOUT):  # a progress bar that was killed leaves no cursor, and a line without an end
-            write_within(STDOUT, b"\x1b[?25h" + (b"\n" if follower.is_mid_line else b""), patience_s=0.5)
-        if not is_shown:
-            log.warning("nobody reads this output; all of it is in %s", self._plan.followed.log_path)

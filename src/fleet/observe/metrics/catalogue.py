@@ -91,6 +91,8 @@ _ALL = (
     Figure(
         "fleet_server_journal_unsynced_records", "gauge", "Records that the disk may not have; 0 where left to the OS."
     ),
+    Figure("fleet_server_scrubbed_bytes_total", "counter", "Read again of what it has on its disk, to find damage."),
+    Figure("fleet_server_damaged_files", "gauge", "Files on its disk that are not what was written."),
     Figure("fleet_server_snapshots_total", "counter", "Snapshots taken in this life."),
     Figure("fleet_table_rows", "gauge", "Rows of a table on this server.", ("table",), is_kept=True),
     Figure("fleet_table_memory_bytes", "gauge", "Memory that they take.", ("table",), is_kept=True),

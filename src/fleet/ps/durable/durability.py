@@ -16,6 +16,7 @@ from fleet import _native, env
 from fleet.errors import UsageError
 from fleet.observe.metrics import events
 from fleet.ps.durable.recovery import owner, recover, when_there_is_room
+from fleet.ps.durable.scrub import Scrub
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
@@ -87,6 +88,7 @@ class Durability:
         """The byte of the journal at which the last snapshot was taken."""
         self._thread = threading.Thread(target=self._take_snapshots, name="fleet-snapshot", daemon=True)
         self._thread.start()
+        self.scrub = Scrub(folder, lambda: self._journal.lsn, self._files_in_use, self._renew)
 
     def append(self, kind: Kind, parts: Sequence[RecordPart]) -> None:
         """Write a record; JournalWriteError if that cannot be done."""
@@ -120,6 +122,7 @@ class Durability:
 
     def close(self, *, is_finished: bool) -> None:
         """Stop; if the job is finished, remove everything."""
+        self.scrub.close()
         self._is_closed = True
         self._is_due.set()
         self._thread.join()
@@ -127,6 +130,18 @@ class Durability:
         if is_finished:
             clear(self.folder)
         os.close(self._lock)
+
+    def _files_in_use(self) -> Sequence[Path]:
+        holdings = self._core.state.holdings
+        return [] if holdings is None else holdings.files_of_rows()
+
+    def _renew(self) -> None:
+        """Take a snapshot now, and let go of everything that was written before."""
+        with self.snapshotting:
+            self._core.refuse_failed()
+            self._core.refuse_moved()
+            self._journal.roll()
+            self._write_snapshot()
 
     def _take_snapshots(self) -> None:
         while True:
@@ -180,6 +195,7 @@ class Durability:
         if not table.has_disk:
             return rows_part(index, shards, table.export(*shards))
         files, rows = table.seal(*shards, str(writer.runs()), f"{index}-")
+        self.scrub.refuse_damaged(writer.runs() / name for _, _, names in files for name in names)
         return rows_part(index, shards, rows, files)
 
 

@@ -16,7 +16,8 @@ from fleet.observe.metrics import events
 from fleet.ps.held.applicable import NoRoomError, raise_if_full
 from fleet.ps.held.holdings import Holdings, Skip
 from fleet.ps.job.patience import rpc_timeout_s
-from fleet.ps.journal.files import runs_path
+from fleet.ps.journal.files import MARK_NAME, runs_path
+from fleet.ps.journal.mark import read_mark
 from fleet.ps.journal.records import JournalError, JournalRecord, Kind
 from fleet.ps.journal.segments import read_segments
 from fleet.ps.journal.snapshots import newest_snapshot, read_snapshot
@@ -51,7 +52,8 @@ def recover(state: ServerState, folder: Path) -> Recovered:
         after, positions = when_there_is_room(lambda: _restore(state, path))
     replayed = Replay(state, positions)
     last, num_bytes = after, 0
-    for record in read_segments(folder, after, None if path is None else owner(state.instance), positions.last):
+    own = None if path is None else owner(state.instance)
+    for record in read_segments(folder, after, own, *least_record(folder, positions.last)):
         replayed.take(record)
         last, num_bytes = record.lsn, num_bytes + record.end - record.begin
     if last:
@@ -62,6 +64,14 @@ def recover(state: ServerState, folder: Path) -> Recovered:
         )
         events.note("recovered", f"{rows} rows at version {state.rounds.version}, from its journal")
     return Recovered(last, num_bytes)
+
+
+def least_record(folder: Path, has: int) -> tuple[int, str]:
+    """The record that a journal must have, and who knows it: the mark, or the snapshot with parts of record `has`."""
+    mark = read_mark(folder)
+    if mark is None or mark.least <= has:
+        return has, "the snapshot has rows of"
+    return mark.least, f"{folder / MARK_NAME} (remove it to go on from there) knows of"
 
 
 def when_there_is_room(attempt: Callable[[], Kept]) -> Kept:

@@ -157,6 +157,10 @@ class Holdings:
             self.kept = kept
             self.is_started = True
 
+    def files_of_rows(self) -> list[Path]:
+        """The sealed files that tables use at this moment; they come and go."""
+        return [] if self._table_dir is None else sorted(self._table_dir.path.glob("table-*/*.run"))
+
     def sealed(self, table: int) -> SealedTable:
         """A table with rows on a disk as it is now; training may go on."""
         assert self._table_dir is not None

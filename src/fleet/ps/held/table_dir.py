@@ -31,14 +31,14 @@ class TableDir:
         UsageError if nobody said where, or nothing can be written there; NoRoomError while there is no room.
         """
         base = _base()
-        self.path = base / f"server-{server}-{os.getpid()}-{next(_numbers)}"
         try:
             with _making:
                 base.mkdir(parents=True, exist_ok=True)
                 _clear_left(base)
-                self.path.mkdir(mode=0o700)
-                lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock = None
+                while lock is None:
+                    self.path = base / f"server-{server}-{os.getpid()}-{next(_numbers)}"
+                    lock = _make(self.path)
         except OSError as error:
             raise_if_full(f"a server has no room for rows in {base}", error)
             raise UsageError(f"a server cannot keep rows in {base}: {error.strerror or error}") from None
@@ -53,6 +53,23 @@ class TableDir:
     def of(self, table: int) -> Path:
         """The folder of one table."""
         return self.path / f"table-{table}"
+
+
+def _make(folder: Path) -> int | None:
+    """Make a folder and lock it; None if another server, which took it for one of the dead, has removed it before."""
+    folder.mkdir(mode=0o700)
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), (folder / "lock").stat()):
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(lock)
+        raise
+    os.close(lock)
+    return None
 
 
 def _base() -> Path:
@@ -71,12 +88,12 @@ def _clear_left(base: Path) -> None:
         with suppress(OSError):  # another server may be doing the same
             lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue  # its server lives
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until it is gone: its server may be about to begin
+                shutil.rmtree(folder, ignore_errors=True)
+            except BlockingIOError:
+                pass  # its server lives
             finally:
                 os.close(lock)
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove(folder: Path, lock: int) -> None:

@@ -15,6 +15,7 @@ from fleet.jobfiles.whole import sync_folder as sync_folder
 SEGMENT_PREFIX, SEGMENT_SUFFIX = "journal-", ".log"
 SNAPSHOT_PREFIX, SNAPSHOT_SUFFIX = "snapshot-", ".snap"
 UNFINISHED_SUFFIX = ".tmp"
+MARK_NAME = "journal.end"
 RUNS_SUFFIX = ".runs"
 """The suffix of a folder beside a snapshot, with the files of its tables with rows on a disk."""
 
@@ -49,18 +50,22 @@ def snapshots_in(folder: Path) -> list[tuple[int, Path]]:
 def is_ours(path: Path) -> bool:
     """Whether a file belongs to a journal."""
     name = path.name.removesuffix(UNFINISHED_SUFFIX)
-    return (name.startswith(SEGMENT_PREFIX) and name.endswith(SEGMENT_SUFFIX)) or (
-        name.startswith(SNAPSHOT_PREFIX) and name.endswith((SNAPSHOT_SUFFIX, RUNS_SUFFIX))
+    return (
+        name == MARK_NAME
+        or (name.startswith(SEGMENT_PREFIX) and name.endswith(SEGMENT_SUFFIX))
+        or (name.startswith(SNAPSHOT_PREFIX) and name.endswith((SNAPSHOT_SUFFIX, RUNS_SUFFIX)))
     )
 
 
+def number_of(path: Path) -> int | None:
+    """The number in the name of a segment or a snapshot; None if it has none."""
+    _, _, number = path.stem.partition("-")
+    return int(number) if number.isascii() and number.isdigit() else None
+
+
 def _numbered(folder: Path, prefix: str, suffix: str) -> list[tuple[int, Path]]:
-    found = []
-    for path in folder.glob(f"{prefix}*{suffix}"):
-        number = path.name.removeprefix(prefix).removesuffix(suffix)
-        if number.isascii() and number.isdigit():
-            found.append((int(number), path))
-    return sorted(found)
+    paths = folder.glob(f"{prefix}*{suffix}")
+    return sorted((number, path) for path in paths if (number := number_of(path)) is not None)
 
 
 def write_all(file: int, buffers: Sequence[Any]) -> None:

@@ -26,6 +26,7 @@ from fleet.ps.wire.messages import Tensor, Tensors
 MAGIC = 0x314A4C46  # "FLJ1"
 _HEAD = struct.Struct("<IIIHHQQ")
 _CHECKED_HEAD = struct.Struct("<IHHQQ")
+HEAD_BYTES = _HEAD.size
 _PART = struct.Struct("<II")
 _CHECKED_FROM = _HEAD.size - _CHECKED_HEAD.size
 ALIGNMENT = 8

@@ -13,12 +13,14 @@ from fleet.ps.journal.records import JournalError, JournalRecord, Kind, TornErro
 _log = logging.getLogger(__name__)
 
 
-def read_segments(folder: Path, after: int, owner: bytes | None, least: int = 0) -> Iterator[JournalRecord]:
+def read_segments(
+    folder: Path, after: int, owner: bytes | None, least: int = 0, why: str = ""
+) -> Iterator[JournalRecord]:
     """Every record after number `after`, in order; JournalError if one is missing, damaged or of another server.
 
     `owner` is what the first record of every segment must say; None: what the first of them says. A record at the very
-    end that nobody finished writing was not acknowledged: it is cut off. Record `least` must be there: a snapshot
-    has parts of it.
+    end that nobody finished writing was not acknowledged: it is cut off. Record `least` must be there;
+    `why` says who knows of it.
     """
     found = segments_in(folder)
     last = 0
@@ -33,7 +35,7 @@ def read_segments(folder: Path, after: int, owner: bytes | None, least: int = 0)
         if last and first != last + 1:
             raise JournalError(f"records {last + 1} to {first - 1} are missing before {path}; bring their file back")
         last = first - 1
-        for record in _records_of(path, first, is_last=index + 1 == len(found), least=least):
+        for record in _records_of(path, first, is_last=index + 1 == len(found), least=least, why=why):
             if record.lsn != last + 1:
                 raise damaged(path, record.begin, f"record {record.lsn} comes after record {last}")
             if record.lsn == first:
@@ -44,17 +46,17 @@ def read_segments(folder: Path, after: int, owner: bytes | None, least: int = 0)
             if record.lsn > after:
                 yield record
     if max(last, after) < least:
-        raise _too_short(found[-1][1] if found else folder, max(last, after), least)
+        raise _too_short(found[-1][1] if found else folder, max(last, after), least, why)
 
 
-def _too_short(path: Path, last: int, least: int) -> JournalError:
+def _too_short(path: Path, last: int, least: int, why: str) -> JournalError:
     return JournalError(
-        f"{path} ends with record {last}, but the snapshot has rows of record {least}: the end of the journal is "
-        "missing; bring it back, or begin anew from a checkpoint with an empty folder"
+        f"{path} ends with record {last}, but {why} record {least}: the end of the journal is missing; bring it back, "
+        "or begin anew from a checkpoint with an empty folder"
     )
 
 
-def _records_of(path: Path, first: int, *, is_last: bool, least: int) -> Iterator[JournalRecord]:
+def _records_of(path: Path, first: int, *, is_last: bool, least: int, why: str) -> Iterator[JournalRecord]:
     data = view_of(path)
     end, last = 0, first - 1
     try:
@@ -65,7 +67,7 @@ def _records_of(path: Path, first: int, *, is_last: bool, least: int) -> Iterato
         if not is_last:
             raise damaged(path, end, "the file ends inside a record, and others follow it") from None
         if last < least:
-            raise _too_short(path, last, least) from None
+            raise _too_short(path, last, least, why) from None
         _log.warning("%s; nobody was told that it was written, and it is cut off", error)
         os.truncate(path, end)
         if not end:

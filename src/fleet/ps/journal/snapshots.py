@@ -12,11 +12,14 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from fleet._native import crc32c
 from fleet.ps.journal.files import (
+    MARK_NAME,
     RUNS_SUFFIX,
     SNAPSHOT_SUFFIX,
     UNFINISHED_SUFFIX,
     is_ours,
+    number_of,
     runs_path,
     snapshot_path,
     snapshots_in,
@@ -24,7 +27,7 @@ from fleet.ps.journal.files import (
     view_of,
     write_all,
 )
-from fleet.ps.journal.records import JournalRecord, Kind, RecordPart, TornError, damaged, encode, read
+from fleet.ps.journal.records import HEAD_BYTES, JournalRecord, Kind, RecordPart, TornError, damaged, encode, read
 
 
 class SnapshotWriter:
@@ -36,7 +39,7 @@ class SnapshotWriter:
         self._unfinished = self._path.with_name(self._path.name + UNFINISHED_SUFFIX)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._file = os.open(self._unfinished, flags, 0o600)
-        self._num_records = 0
+        self._num_records = self._chain = 0
         self._has_runs = False
         self.num_bytes = 0
 
@@ -64,11 +67,12 @@ class SnapshotWriter:
         buffers = encode(lsn, kind, parts)
         write_all(self._file, buffers)
         self._num_records += 1
+        self._chain = crc32c(buffers[0], self._chain)
         self.num_bytes += sum(map(len, buffers))
 
     def finish(self) -> None:
         """The snapshot is complete: let it take the place of those before it."""
-        self.write(Kind.END, self.lsn, [RecordPart(str(self._num_records).encode())])
+        self.write(Kind.END, self.lsn, [RecordPart(end_text(self._num_records, self._chain))])
         os.fsync(self._file)
         os.close(self._file)
         self._file = -1
@@ -93,24 +97,38 @@ def read_snapshot(path: Path) -> Iterator[JournalRecord]:
 
     A caller must not take over what it has read before the end is reached.
     """
-    num_records, end = 0, 0
+    num_records, end, chain, data = 0, 0, 0, view_of(path)
     try:
-        for record in read(path, view_of(path)):
+        for record in read(path, data):
             if record.kind is Kind.END:
-                if record.parts[0].header != str(num_records).encode() or record.end != path.stat().st_size:
-                    raise damaged(path, record.begin, "records are missing before its end, or something follows it")
+                if (why := why_no_end(path, record, num_records, chain, len(data))) is not None:
+                    raise damaged(path, record.begin, why)
                 return
             yield record
             num_records, end = num_records + 1, record.end
+            chain = crc32c(data[record.begin : record.begin + HEAD_BYTES], chain)
     except TornError:
         pass
     raise damaged(path, end, "the file ends before the snapshot does")
 
 
+def end_text(num_records: int, chain: int) -> bytes:
+    """What the last record says: how many came before it, and a checksum of their heads, one after the other."""
+    return f"{num_records} {chain:08x}".encode()
+
+
+def why_no_end(path: Path, record: JournalRecord, num_records: int, chain: int, size: int) -> str | None:
+    """Why a snapshot of so many bytes cannot end with this record; None if it can. Earlier versions had no checksum."""
+    if record.lsn != number_of(path):
+        return f"it is the snapshot at record {record.lsn}, under this name"
+    is_right = record.parts[0].header in (end_text(num_records, chain), str(num_records).encode())
+    return None if is_right and record.end == size else "records are missing before its end, or something follows it"
+
+
 def clear(folder: Path) -> None:
-    """Remove every file of a journal and of its snapshots, the newest snapshot last."""
+    """Remove every file of a journal and of its snapshots: first what says how far it goes, the snapshots last."""
     paths = [path for path in folder.iterdir() if is_ours(path)]
-    for path in sorted(paths, key=lambda path: path.suffix == SNAPSHOT_SUFFIX):
+    for path in sorted(paths, key=lambda path: (path.suffix == SNAPSHOT_SUFFIX, path.name != MARK_NAME)):
         _remove(path)
 
 

@@ -20,6 +20,7 @@ from typing import Literal, TypeVar
 
 from fleet.errors import CommunicationError
 from fleet.ps.journal.files import begin_write_out, reserve, segment_path, segments_in, sync_folder, write_all
+from fleet.ps.journal.mark import MarkWriter
 from fleet.ps.journal.records import Body, Kind, RecordPart, encode_body, with_head
 
 Policy = Literal["OS", "INTERVAL", "ALWAYS"]
@@ -72,10 +73,18 @@ class Journal:
         self._is_told = True
         """Whether it was logged that nothing can be written; whoever opens the journal logs that itself."""
         self._is_closed = threading.Event()
-        with self._writing:
-            self._begin_segment()
+        try:
+            self._mark = MarkWriter(folder)
+        except OSError as error:
+            raise self._cannot(error.strerror or str(error)) from None
+        try:
+            with self._writing:
+                self._begin_segment()
+        except BaseException:
+            self._mark.close()
+            raise
         self._thread: threading.Thread | None = None
-        if policy == "INTERVAL":
+        if policy != "OS":
             self._thread = threading.Thread(target=self._sync_now_and_then, name="fleet-sync", daemon=True)
             self._thread.start()
 
@@ -110,7 +119,12 @@ class Journal:
         for _, path in segments_in(self.folder):  # also closed ones, which the policy OS does not sync
             with contextlib.suppress(FileNotFoundError), path.open("rb") as segment:
                 self._sync_file(segment.fileno())
-        self._synced = max(self._synced, last)
+        self._note_synced(last)
+
+    def roll(self) -> None:
+        """Begin a new segment: a snapshot that is taken afterwards lets all others go."""
+        with self._writing:
+            self._begin_segment()
 
     def drop_before(self, lsn: int) -> None:
         """Remove the segments that hold nothing after record `lsn`."""
@@ -129,8 +143,11 @@ class Journal:
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._file, self._size)
                     os.fdatasync(self._file)
+                    if self._policy != "OS":  # with that one, closed segments may be under way
+                        self._mark.write(self._lsn, self._lsn)
                 os.close(self._file)
                 self._file = -1
+                self._mark.close()
 
     def _write(self, kind: Kind, body: Body) -> None:
         """Under the lock of writing."""
@@ -158,6 +175,7 @@ class Journal:
         self._lsn += 1
         self._size += size
         self.num_bytes += size
+        self._mark.write(self._lsn, self._synced)
 
     def _cannot(self, why: str) -> JournalWriteError:
         text = (
@@ -199,6 +217,7 @@ class Journal:
                 os.close(former)
         if self._policy != "OS":
             self._sync_file(file)
+            self._mark.sync()
             self._forced(sync_folder, self.folder)
             if former < 0:
                 self._forced(sync_folder, self.folder.parent)
@@ -216,7 +235,13 @@ class Journal:
                 self._sync_file(file)
             finally:
                 os.close(file)
+            self._note_synced(last)
+
+    def _note_synced(self, last: int) -> None:
+        with self._writing:
             self._synced = max(self._synced, last)
+            if self._file >= 0:
+                self._mark.write(self._lsn, self._synced)
 
     def _sync_file(self, file: int) -> None:
         self._forced(os.fdatasync, file)
@@ -229,14 +254,19 @@ class Journal:
             raise self._cannot(self._failure) from None
 
     def _sync_now_and_then(self) -> None:
-        """Sync every second, and begin to write out in between, or pushes would wait for a burst."""
+        """Sync every second, and begin to write out in between, or pushes would wait for a burst.
+
+        Where each record is synced before it is answered, that leaves the mark.
+        """
         begun, next_at = (0, 0), time.monotonic() + INTERVAL_S
         while not self._is_closed.wait(WRITE_OUT_S):
-            begun = self._begin_write_out(*begun)
+            if self._policy == "INTERVAL":
+                begun = self._begin_write_out(*begun)
             if time.monotonic() < next_at:
                 continue
             try:
                 self._sync(self._lsn)
+                self._mark.sync()
             except CommunicationError as error:  # the next append says it too
                 _log.error("%s", error)
                 return

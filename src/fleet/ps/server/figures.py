@@ -57,6 +57,9 @@ class ServerFigures:
             yield Sample("fleet_server_snapshots_total", written["snapshots"])
             yield Sample("fleet_server_journal_lag_bytes", lag_bytes)
             yield Sample("fleet_server_journal_unsynced_records", unsynced)
+            scrub = core.durability.scrub
+            yield Sample("fleet_server_scrubbed_bytes_total", scrub.num_bytes)
+            yield Sample("fleet_server_damaged_files", len(scrub.damaged))
         holdings = state.holdings
         if holdings is None:
             return

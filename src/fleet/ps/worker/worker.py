@@ -103,8 +103,11 @@ class Worker:
         """What this batch has looked up to be trained; the next step sends its gradients."""
         return self._used
 
-    def lookups(self, requests: Sequence[Request], *, with_grad: bool) -> list[Lookup]:
-        """Rows for some ids, in one request to each server; those that were prefetched for these ids are used."""
+    def lookups(self, requests: Sequence[Request], *, with_grad: bool, in_training: bool = False) -> list[Lookup]:
+        """Rows for some ids, in one request to each server; those that were prefetched for these ids are used.
+
+        `in_training`: by a module that is in training, if only to read them, as under `torch.no_grad()`.
+        """
         if with_grad:
             for part in self._parts:
                 part.forward()
@@ -128,8 +131,8 @@ class Worker:
         if with_grad:
             self._used += lookups
             self.done.num_lookups += 1
-            for part in self._parts:
-                part.looked_up(lookups)
+        for part in self._parts if with_grad or in_training else ():
+            part.looked_up(lookups) if with_grad else part.read(lookups)
         return lookups
 
     def prefetch(self, requests: Sequence[Request]) -> None:

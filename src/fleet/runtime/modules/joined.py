@@ -13,6 +13,7 @@ from fleet.ps.job.patience import step_timeout_s
 from fleet.ps.together.resharding import Wishes
 from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.ps.worker.asking.given_rows import write_rows
+from fleet.ps.worker.life.carried import Carried
 from fleet.ps.worker.life.inputs import StepInputs
 from fleet.ps.worker.life.passing import Passing
 from fleet.ps.worker.life.redo import Redo
@@ -88,7 +89,7 @@ def join(
         passing = None
         if isinstance(policy, Sync) and job.num_workers > 1:
             passing = Passing(client, policy, done, progress, wishes.look, partial(_most_steps, client))
-        parts = [wishes, *_go_on(client, policy, flat, done, progress)]
+        parts = [wishes, *_go_on(client, policy, flat, done, progress, num_optimizers)]
         if not is_first:
             take_kept(client, kept)
         _keep_changed(kept, progress)
@@ -153,7 +154,12 @@ def _setup(
 
 
 def _go_on(
-    client: Client, policy: PushPolicy, flat: FlatParameters | None, done: Done, progress: ScriptProgress | None
+    client: Client,
+    policy: PushPolicy,
+    flat: FlatParameters | None,
+    done: Done,
+    progress: ScriptProgress | None,
+    num_optimizers: int,
 ) -> list[StepPart]:
     """Begin where a former life of this worker was, if it had one and the servers have steps of it."""
     if progress is None:
@@ -162,10 +168,12 @@ def _go_on(
     progress.resume(client.resumed_position)
     done.num_updates -= progress.num_redone
     done.count.go_to(progress.num_steps, progress.num_steps_of_others)
-    parts: list[StepPart] = [StoredProgress(progress, done.count)]
+    sent = flat if num_optimizers > 1 and client.job.dense.groups and not policy.trains_locally else None
+    carried = Carried(progress, done.count, sent)
+    parts: list[StepPart] = [carried, StoredProgress(progress, done.count, carried)]
     inputs = StepInputs.of(client.worker) if client.job.mode == Mode.SYNC else None
     if inputs is not None:
-        redo = Redo(inputs, flat, policy, done.num_updates + 1, client.resumed_updates)
+        redo = Redo(inputs, flat, policy, carried, done.num_updates + 1, client.resumed_updates)
         progress.at_redo(redo.begin_again)
         parts.append(redo)
     return parts

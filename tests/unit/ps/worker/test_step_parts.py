@@ -17,6 +17,7 @@ from fleet.ps.together.resharding import Wishes
 from fleet.ps.worker.asking.lookup import Lookup
 from fleet.ps.worker.asking.lookup_maker import LookupMaker
 from fleet.ps.worker.asking.side_thread import NoSideThread, SideThread
+from fleet.ps.worker.life.carried import Carried
 from fleet.ps.worker.life.redo import Redo
 from fleet.ps.worker.life.stored_progress import StoredProgress
 from fleet.ps.worker.parts.contract import AtClose, NoHotTables, StepPart, Update
@@ -83,6 +84,7 @@ PARTS: dict[type[StepPart], Callable[[pytest.MonkeyPatch, Path], object]] = {
     Wishes: alone,
     DenseAhead: ahead,
     StoredProgress: durable,
+    Carried: durable,
     Redo: durable,
 }
 """Each part, and a job of which it is one."""

@@ -104,8 +104,10 @@ class ScriptProgress:
         self._parts: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
         self._handed: ScriptMoment | None = None
         self._own: ScriptMoment | None = None  # of a batch that is no reader's
-        self._present: ScriptMoment | None = None  # of the step that is being made
-        self._num_updates = 0  # in that step
+        self._present: ScriptMoment | None = None  # of what is being made
+        self._present_steps = 0, 0  # behind it: of all, and of those by others
+        self._num_updates = 0  # since then
+        self._seen: ScriptMoment | None = None  # the last with a lookup behind it
         self._num_moments = 0
         self._has_caught_up = True
 
@@ -182,24 +184,32 @@ class ScriptProgress:
         else:
             self._handed.from_places |= from_places or set()
 
-    def begin_forward(self, count: StepCount) -> None:
-        """Note that rows are looked up to be trained: if the batch is no reader's, the moment is now."""
-        if count.is_in_loop or self._fresh() or (self._own is not None and not self._own.is_used):
-            return
-        self._go_on_alone()
-        self._own = self.moment(set())
+    def begin_forward(self, count: StepCount) -> bool:
+        """Note that rows are looked up to be trained; whether for the first time since the moment of the batch.
+
+        If the batch is no reader's, the moment is now.
+        """
+        if not (count.is_in_loop or self._fresh() or (self._own is not None and not self._own.is_used)):
+            self._go_on_alone()
+            self._own = self.moment(set())
+        seen, self._seen = self._seen, self._moment_now() or self._seen
+        return seen is not self._seen
+
+    def _moment_now(self) -> ScriptMoment | None:
+        """The moment of the batches on which no optimizer has stepped yet."""
+        own = self._own if self._own is not None and not self._own.is_used else None
+        return min(self._fresh(), key=lambda one: one.number, default=own)
 
     def capture(self, num_steps: int, num_of_others: int, *, is_new: bool) -> bytes:
-        """Where this worker was when the present step began, behind `num_steps` others; `is_new`: it begins now.
+        """Where this worker was when what it makes now began, behind `num_steps` others; `is_new`: it begins now.
 
         `num_of_others`: how many of those it has not made itself.
         """
         self._go_on_alone()
         fresh = self._fresh()
         if is_new or self._present is None:
-            own = self._own if self._own is not None and not self._own.is_used else None
-            self._present = min(fresh, key=lambda one: one.number) if fresh else own or self.moment(set())
-            self._num_updates = 0
+            self._present = self._moment_now() or self.moment(set())
+            self._num_updates, self._present_steps = 0, (num_steps, num_of_others)
         for one in fresh:
             one.is_used = True
             self._trained |= one.from_places
@@ -213,8 +223,8 @@ class ScriptProgress:
             "turns": self._present.turns,
             "parts": self._present.parts,
             "redone": self._num_updates,
-            "step": num_steps,
-            "of_others": num_of_others,
+            "step": self._present_steps[0],
+            "of_others": self._present_steps[1],
         }
         return json.dumps(stored, separators=(",", ":")).encode()
 

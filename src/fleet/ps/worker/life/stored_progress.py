@@ -8,6 +8,7 @@ from fleet.ps.worker.parts.contract import StepPart
 
 if TYPE_CHECKING:
     from fleet.observe.metrics.step_count import StepCount
+    from fleet.ps.worker.life.carried import Carried
     from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.parts.contract import Update
 
@@ -15,12 +16,9 @@ if TYPE_CHECKING:
 class StoredProgress(StepPart):
     """Tells a `ScriptProgress` what is trained, and has what it says stored with each push."""
 
-    def __init__(self, progress: ScriptProgress, count: StepCount) -> None:
-        self._progress, self._count = progress, count
-
-    def forward(self) -> None:
-        self._progress.begin_forward(self._count)
+    def __init__(self, progress: ScriptProgress, count: StepCount, carried: Carried) -> None:
+        self._progress, self._count, self._carried = progress, count, carried
 
     def before_push(self, update: Update) -> None:
         num_of_others = self._count.num_of_others
-        update.gradients.position = self._progress.capture(update.step - 1, num_of_others, is_new=update.is_new)
+        update.gradients.position = self._progress.capture(update.step - 1, num_of_others, is_new=self._carried.begins)

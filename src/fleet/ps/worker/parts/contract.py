@@ -5,11 +5,12 @@ thread that trains, at these moments of a step:
 
     forward()             rows are about to be looked up, to be trained
     looked_up(lookups)    they are there
+    read(lookups)         rows are there that a module in training only reads, as under `torch.no_grad()`
     begin(used, is_new)   an optimizer steps: `used` are the lookups whose gradients it trains
     before_push(update)   every gradient is there and may be sent; it goes out when all parts have been called
     after_push(update)    the mode has sent it, or the servers have it from a former life
 
-`forward` and `looked_up` come once for each call of a module, so several times in a step or, in evaluation, never.
+These three come once for each call of a module, so several times in a step or, in evaluation, never.
 Parts are called in their order, and at `after_push` in the opposite one: what is around others ends last. A part that
 raises ends the step: the parts behind it are not called, and `begin` is what comes next. So a part keeps nothing
 between `begin` and `after_push` that a second `begin` would not put right.
@@ -67,6 +68,9 @@ class StepPart:
 
     def looked_up(self, lookups: Sequence[Lookup]) -> None:
         """Rows that will be trained have been looked up."""
+
+    def read(self, lookups: Sequence[Lookup]) -> None:
+        """Rows that will not be trained have been looked up for a step."""
 
     def begin(self, used: Sequence[Lookup], *, is_new: bool) -> None:
         """An optimizer steps, and trains what these lookups have; `is_new`: a step begins with it."""

@@ -103,6 +103,11 @@ class FlatParameters:
         """Names of the parameters, in the order of their place in the buffers."""
         return [slot.name for slot in self._slots]
 
+    @property
+    def groups(self) -> list[int]:
+        """The group of each parameter, in the same order."""
+        return [slot.group for slot in self._slots]
+
     def parameters(self) -> list[tuple[str, torch.Tensor]]:
         """Name and present value of each parameter, in its shape."""
         return [(slot.name, slot.value) for slot in self._slots]

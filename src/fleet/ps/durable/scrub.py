@@ -1,0 +1,142 @@
+"""A server reads again, now and then and slowly, what it has on its disk, so that damage is known before it is needed.
+
+That is its journal, its snapshot, and the sealed files of rows that the snapshot links to or that tables use. What the
+server still knows it writes anew, as a snapshot; a file with rows that are nowhere else it names, and no snapshot links
+to it any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from fleet import env
+from fleet.errors import CheckpointError
+from fleet.observe.metrics import events
+from fleet.ps.journal.verify import damage_of_rows, verify
+
+FIRST_S, REST_S = 60.0, 600.0
+"""How long a server waits before it looks for the first time, and after each time."""
+SOON_S = 5.0
+"""The same where a snapshot was taken meanwhile."""
+RATE_MB = 8
+_IDLE = 19  # the least that a thread may have of a processor others want
+
+_log = logging.getLogger(__name__)
+
+
+class _StoppedError(Exception):
+    """The server ends while something is read."""
+
+
+class Scrub:
+    """The thread that reads, and what it has found."""
+
+    def __init__(
+        self,
+        folder: Path,
+        last: Callable[[], int],
+        files_in_use: Callable[[], Iterable[Path]],
+        renew: Callable[[], None],
+    ) -> None:
+        """`last`: the record that the journal must have; `renew` takes a snapshot and lets all before it go."""
+        self._folder = folder
+        self._last, self._files_in_use, self._renew = last, files_in_use, renew
+        rate = env.FLEET_SCRUB_RATE.get()
+        self._rate = (RATE_MB if rate is None else rate) * 1e6
+        self._is_over = threading.Event()
+        self.num_bytes = 0
+        """Read so far."""
+        self.damaged: dict[Path, str] = {}
+        """The files that were not what was written when they were read last, with a line about each."""
+        self._lost: dict[tuple[int, int], str] = {}
+        """Damaged files with rows that are nowhere else, by device and number."""
+        self._thread: threading.Thread | None = None
+        if self._rate:
+            self._thread = threading.Thread(target=self._run, name="fleet-scrub", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading; idempotent."""
+        self._is_over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def refuse_damaged(self, links: Iterable[Path]) -> None:
+        """CheckpointError if a file of rows is known to be damaged: what links to it would be worth nothing."""
+        for link in links:
+            if (why := self._lost.get(_identity(link))) is not None:
+                raise CheckpointError(f"{why}; no snapshot is taken of it: load the last checkpoint")
+
+    def mend(self, path: Path, why: str) -> bool:
+        """Put something whole in the place of a damaged file; False if this server has not got what was in it."""
+        if _identity(path) in self._lost:
+            return False
+        try:
+            self._renew()
+        except Exception as error:  # of any kind, such as a full disk: it is tried again next time
+            _log.warning("%s; and no snapshot could be taken in its place: %s", why, error)
+            return False
+        return True
+
+    def look(self) -> None:
+        """Read everything once, and do something about what is damaged."""
+        found = self._damage()
+        if found:
+            again = self._damage()  # it may have been changed while it was read
+            found = {path: why for path, why in found.items() if path in again}
+        in_use = {_identity(path) for path in self._files_in_use()}
+        self._lost = {_identity(path): why for path, why in found.items() if _identity(path) in in_use}
+        for path, why in found.items():
+            if path not in self.damaged:
+                _log.error("%s", why)
+                events.note("damage", why)
+        self.damaged = found
+        for path, why in found.items():
+            if path.exists() and not self.mend(path, why):
+                continue
+            _log.warning("%s: a new snapshot has taken its place", path)
+            events.note("damage", f"{path}: a new snapshot has taken its place")
+            self.damaged = {other: why for other, why in self.damaged.items() if other != path}
+
+    def _damage(self) -> dict[Path, str]:
+        found = verify(self._folder, self._pace, self._last()).damaged
+        known = {_identity(path) for path in self._folder.glob("*/*")}
+        for path in self._files_in_use():
+            with suppress(FileNotFoundError):  # it was merged with others
+                if _identity(path) not in known and (why := damage_of_rows(path, self._pace)) is not None:
+                    found[path] = why
+        return found
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _IDLE)
+        pause_s = FIRST_S
+        while not self._is_over.wait(pause_s):
+            pause_s = REST_S
+            try:
+                self.look()
+            except _StoppedError:
+                return
+            except FileNotFoundError:
+                pause_s = SOON_S
+            except Exception as error:  # of any kind: the next look may come to its end
+                _log.warning("what is in %s could not be read to its end: %s", self._folder, str(error) or repr(error))
+
+    def _pace(self, num_bytes: int) -> None:
+        self.num_bytes += num_bytes
+        if self._is_over.wait(num_bytes / self._rate):
+            raise _StoppedError
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """What two names of one file have in common; (0, 0) where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino

@@ -113,7 +113,7 @@ def test_a_worker_of_a_lost_machine_is_like_those_that_are_here() -> None:
     assert moved.name == "worker 2"
     assert moved.command == own.command
     different = {name for name in own.variables if own.variables[name] != moved.variables.get(name)}
-    assert different == {"PADDLE_TRAINER_ID", "PADDLE_CURRENT_ENDPOINT", "PADDLE_RANK_IN_NODE"}
+    assert different == {"PADDLE_TRAINER_ID", "PADDLE_CURRENT_ENDPOINT"}
     beside_servers = moved_worker(OPTIONS, plan.processes[:2], layout, 2)
     assert beside_servers.variables["FLEET_DEVICE"] == "cpu"
     assert beside_servers.variables["TRAINING_ROLE"] == "TRAINER"

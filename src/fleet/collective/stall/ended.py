@@ -1,7 +1,5 @@
 """A worker that ended before the others: said in one line where Gloo speaks of a crash that was none."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Mapping

@@ -1,34 +1,21 @@
 """Who did not come to a collective, and the text that says so; functions of data, without a process in sight."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from fleet.collective.stall.state import Stall, State
-from fleet.observe.stall.words import StallOutcome, ending_text, left_text, silent_text, stack_lines
+from fleet.observe.stall.words import Findings, StallOutcome, ending_text, left_text, silent_text, stack_lines
 from fleet.observe.waits.waiting import Awaited, workers_text
 
 # Their sizes must be equal on all workers; those of the others may differ.
 _SAME_SIZES = ("all_reduce", "broadcast", "reduce")
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What the workers said of a stall.
-
-    `left` are the workers that have left the job, and `addresses` says where each one runs. `trouble` says why the
-    others could not be asked, if so; then the silence of a worker means nothing.
-    """
-
-    stall: Stall
-    states: Mapping[int, State]
-    left: Set[int]
-    addresses: Mapping[int, str]
-    trouble: str = ""
+StallFindings: TypeAlias = Findings[Stall, State]
 
 
-def outcome_of(findings: Findings, timeout_s: float) -> StallOutcome:
+def outcome_of(findings: StallFindings, timeout_s: float) -> StallOutcome:
     """The outcome of what the workers said; `timeout_s` is how long the collective was allowed to take."""
     return StallOutcome(report(findings, timeout_s), judge(findings).behind, len(findings.states))
 
@@ -50,7 +37,7 @@ class Verdict:
         return tuple(sorted((*self.behind, *self.silent, *self.left)))
 
 
-def judge(findings: Findings) -> Verdict:
+def judge(findings: StallFindings) -> Verdict:
     """Work out who did not come."""
     stall, states = findings.stall, findings.states
     came = [one for one in stall.members if one in states and states[one].reached >= stall.number]
@@ -68,7 +55,7 @@ def judge(findings: Findings) -> Verdict:
     )
 
 
-def notice(findings: Findings, timeout_s: float) -> str:
+def notice(findings: StallFindings, timeout_s: float) -> str:
     """One line about a collective that takes long, while there is still hope."""
     late, place = _late(findings)
     return (
@@ -77,7 +64,7 @@ def notice(findings: Findings, timeout_s: float) -> str:
     )
 
 
-def awaited(findings: Findings) -> Awaited:
+def awaited(findings: StallFindings) -> Awaited:
     """The same for fleetrun."""
     late, place = _late(findings)
     call = f"{findings.stall.title} of {findings.stall.group_title}"
@@ -86,14 +73,14 @@ def awaited(findings: Findings) -> Awaited:
     return Awaited(f"{workers_text(late)} to come to {call}{place}", late)
 
 
-def _late(findings: Findings) -> tuple[tuple[int, ...], str]:
+def _late(findings: StallFindings) -> tuple[tuple[int, ...], str]:
     """Who has not come, and the one place where they are, if it is one."""
     verdict = judge(findings)
     wheres = {findings.states[one].where for one in verdict.behind} - {""}
     return verdict.absent, f", at {wheres.pop()}" if len(wheres) == 1 else ""
 
 
-def report(findings: Findings, timeout_s: float) -> str:
+def report(findings: StallFindings, timeout_s: float) -> str:
     """The whole text: stacks first, then what happened, since the end of a log is what is shown of it."""
     stall, states, trouble = findings.stall, findings.states, findings.trouble
     verdict = judge(findings)

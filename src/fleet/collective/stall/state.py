@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fleet.collective.stall.flight import Operation
-from fleet.observe.stall.watch import Located, Noticed
 from fleet.observe.stall.whereabouts import whereabouts
+from fleet.observe.stall.words import Located, Noticed
 
 
 @dataclass(frozen=True)

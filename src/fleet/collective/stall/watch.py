@@ -10,9 +10,7 @@ import contextlib
 import logging
 import os
 import socket
-import threading
 import time
-from collections.abc import Mapping, Set
 
 import torch.distributed as dist
 
@@ -21,7 +19,7 @@ from fleet.collective.stall import flight
 from fleet.collective.stall.ended import explain_lost_peers
 from fleet.collective.stall.flight import Progress
 from fleet.collective.stall.mailbox import Mailbox
-from fleet.collective.stall.report import Findings, awaited, notice, outcome_of
+from fleet.collective.stall.report import StallFindings, awaited, notice, outcome_of
 from fleet.collective.stall.state import Stall, State, look_around
 from fleet.errors import CommunicationError
 from fleet.jobfiles.ending import has_failed, watch_exit
@@ -96,18 +94,10 @@ class StallWatch(Watch[Stall, State]):
         reached = [one.number for one in flight.operations() if (one.backend, one.group) == group]
         return stall.worker if max(reached, default=0) < stall.number else None
 
-    @staticmethod
-    def running() -> StallWatch | None:
-        """The watch of this process, if there is one."""
-        return next((thread for thread in threading.enumerate() if isinstance(thread, StallWatch)), None)
-
     def stop(self) -> None:
-        """End the watch, and let the others know that this worker left on purpose."""
-        atexit.unregister(self.stop)
+        """End the watch, and say no more why peers are lost."""
         self._explain_no_more()
-        self._stopping.set()
-        if threading.current_thread() is not self:
-            self.join(timeout=3 * self._answer_s)
+        super().stop()
 
     def run(self) -> None:
         try:
@@ -193,21 +183,13 @@ class StallWatch(Watch[Stall, State]):
     def _heard(self, stall: Stall) -> None:
         self._noticed, self._noticed_at = stall, time.monotonic()
 
-    def _tell(self, stall: Stall, states: Mapping[int, State], left: Set[int], addresses: Mapping[int, str]) -> None:
-        findings = Findings(stall, states, left, addresses)
-        log.warning("%s", notice(findings, self._timeout_s))
-        missing = awaited(findings)
-        note_wait(self, missing.what, missing.workers, stall.waited_s)
+    def _tell(self, found: StallFindings) -> None:
+        log.warning("%s", notice(found, self._timeout_s))
+        missing = awaited(found)
+        note_wait(self, missing.what, missing.workers, found.stall.waited_s)
 
-    def _outcome(
-        self,
-        stall: Stall,
-        states: Mapping[int, State],
-        left: Set[int],
-        addresses: Mapping[int, str],
-        trouble: str = "",
-    ) -> StallOutcome:
-        return outcome_of(Findings(stall, states, left, addresses, trouble), self._timeout_s)
+    def _outcome(self, found: StallFindings) -> StallOutcome:
+        return outcome_of(found, self._timeout_s)
 
     def _state(self, stall: Stall) -> State:
         found = flight.operations()

@@ -3,8 +3,6 @@
 A gap is NaN or the empty text, since arrays have no others; floats that are whole numbers stand for these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

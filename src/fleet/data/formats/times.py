@@ -1,7 +1,5 @@
 """Texts as times, many at once: ISO 8601, or numbers since 1970."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

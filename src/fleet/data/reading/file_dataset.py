@@ -1,7 +1,5 @@
 """Files for a `torch.utils.data.DataLoader`: its processes divide the pieces of this worker among them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any

@@ -1,7 +1,5 @@
 """What of an epoch is still to be read, as spans of its pieces, and how that is divided. Pure functions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple

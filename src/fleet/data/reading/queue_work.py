@@ -1,7 +1,5 @@
 """The pieces that a queue hands to one worker, and what it has read of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from fleet.data.queue import PieceSource

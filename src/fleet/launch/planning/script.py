@@ -10,17 +10,16 @@ from pathlib import Path
 from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
 
+SELFCHECK_MODULE = "fleet.selfcheck"
+COPY_COMMAND = (sys.executable, "-m", "fleet.ps.server")
+"""What a copy of a server runs: servers are generic."""
+
 
 def refuse_shadows(folder: Path) -> None:
     """UsageError if a script in this folder would import a file of it for Fleet or torch."""
     for name in ("fleet", "torch"):
         if (path := folder / f"{name}.py").is_file():
             raise UsageError(f"{path} hides the package {name} from the scripts beside it; give the file another name")
-
-
-SELFCHECK_MODULE = "fleet.selfcheck"
-COPY_COMMAND = (sys.executable, "-m", "fleet.ps.server")
-"""What a copy of a server runs: servers are generic."""
 
 
 def command(options: Options) -> tuple[str, ...]:

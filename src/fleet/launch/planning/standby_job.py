@@ -74,12 +74,13 @@ def copy_plan(
 def moved_worker(options: Options, beside: Sequence[ProcessPlan], layout: JobLayout, worker: int) -> ProcessPlan:
     """A worker of a lost machine, on the machine of the processes `beside`."""
     model = _model(beside, "worker")
-    endpoint = str(layout.workers[worker])
+    endpoint = layout.workers[worker]
+    first = next(number for number, one in enumerate(layout.workers) if one.host == endpoint.host)
     own = {
         "TRAINING_ROLE": "TRAINER",
         "PADDLE_TRAINER_ID": str(worker),
-        "PADDLE_CURRENT_ENDPOINT": endpoint,
-        "PADDLE_RANK_IN_NODE": str(sum(process.role == "worker" for process in beside)),
+        "PADDLE_CURRENT_ENDPOINT": str(endpoint),
+        "PADDLE_RANK_IN_NODE": str(worker - first),  # as the list of endpoints, which stays, has it
     }
     if (gpu := model.variables.get("FLAGS_selected_gpus")) is not None:
         own["FLAGS_selected_gpus"] = gpu
@@ -87,7 +88,7 @@ def moved_worker(options: Options, beside: Sequence[ProcessPlan], layout: JobLay
         model,
         role="worker",
         index=worker,
-        endpoint=endpoint,
+        endpoint=str(endpoint),
         command=command(options),
         variables=own | _common(model, "worker"),
         log_path=Path(options.log_dir) / f"workerlog.{worker}",

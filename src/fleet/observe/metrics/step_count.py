@@ -9,8 +9,6 @@ Where workers run out of batches at different times and the others' steps wait f
 too once the epoch is over: the count is then the same on all workers.
 """
 
-from __future__ import annotations
-
 
 class StepCount:
     """Counts the steps of one worker. Used from the thread that trains."""

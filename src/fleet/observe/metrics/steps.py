@@ -4,8 +4,6 @@ Called by the thread that trains, a few times a step, and by nobody else; no loc
 thread: on a GPU, `forward` and `backward` are what it takes to launch them.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar

@@ -5,8 +5,6 @@ rows of their own beside them, since they wait without a thread and may overlap.
 application.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ bounds by how much the clocks differ, from both sides; all calls together bound 
 the width is how wrong that can be. Processes of one machine share CLOCK_MONOTONIC and need no correction.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

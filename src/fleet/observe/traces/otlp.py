@@ -3,8 +3,6 @@
 Each step of a worker is a trace there: its span, the parts inside it, its calls, and what servers did for them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import logging

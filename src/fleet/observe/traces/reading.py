@@ -1,7 +1,5 @@
 """A trace as the processes of a job have left it: reads their files, damaged ones as far as they go."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

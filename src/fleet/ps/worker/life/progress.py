@@ -18,8 +18,6 @@ what was inside the loops that are empty now, so counts are noted at the end of 
 Parts. Whatever else is small and must go on, such as the state of a scheduler, is stored with each push as well.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

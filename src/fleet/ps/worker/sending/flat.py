@@ -8,8 +8,6 @@ last bits of a result, by alignment. Parameters that begin on the same server an
 and spans that touch are one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Where a server may write and read on behalf of its callers: anywhere, or only inside the folders of FLEET_ROOTS."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -46,7 +46,6 @@ BACKWARD, ZERO_GRAD = "    loss.backward()\n", "    optimizer.zero_grad()\n"
 HOOKED = "model.rows.weight.register_hook(print)\n"
 MILLISECONDS = "derived=[fleet.data.Derived.hour('user', 'time')], delimiter=',', header=True"
 FLAT_TARGETS = "fleet.metrics.Accuracy().update(torch.zeros(4, 1), torch.zeros(4))\n"
-SPAWNING = "torch.utils.data.DataLoader(torch.zeros(64, 3).long(), 16, num_workers=1, multiprocessing_context='spawn')"
 COLLECTIVE_BATCH = "    loss = "
 COLLECTIVE_MODEL = "model = fleet.distributed_model(Tower())\n"
 DDP = "torch.nn.parallel.DistributedDataParallel"
@@ -107,11 +106,8 @@ IN_JOBS_OF_TWO = {
     "DDP inside it": collective((COLLECTIVE_MODEL, f"model = fleet.distributed_model({DDP}(Tower()))\n")),
     "`--servers 1 --workers 2`, meant as numbers": command("--servers", "1", "--workers", "2"),
     "a shell script": beside_servers(("import sys\n", "#!/bin/sh\nexec python train.py\n")),
-    "a `DataLoader` with spawn, and no `if __name__`": beside_servers(
-        ("for step in range(4):\n", f"for ids in {SPAWNING}:\n"), ("    ids = torch.randint(1000, (16, 3))\n", "")
-    ),
-    "`optimizer.step()` on the first worker alone": beside_servers(
-        (STEP, f"    if fleet.is_first_worker():\n    {STEP}"), fails=False
+    "`optimizer.step()` on one worker alone": beside_servers(
+        (STEP, f"    if not fleet.is_first_worker():\n    {STEP}"), fails=False
     ),
     "options behind the script": command(arguments=("train.py", "--server_num", "1", "--worker_num", "2")),
 }

@@ -215,7 +215,8 @@ class Schema:
         slots = [*(one.name for one in self.several), *(one.name for one in self.wide)]
         if wrong := {"label", "dense", "ids", "weight"} & set(slots):
             raise UsageError(f"a slot cannot be called {min(wrong)!r}, which is a part of every batch")
-        if given_away := set(self.labels) & {one.name for one in (*self.all_numbers, *self.all_categories)}:
+        features = {*(one.name for one in self.all_numbers), *(one.name for one in self.all_categories)}
+        if given_away := features.intersection(self.labels):
             raise UsageError(
                 f"label {min(given_away)!r} is also a number or a category, which tells the model the answer; leave it "
                 "out there"

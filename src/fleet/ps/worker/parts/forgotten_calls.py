@@ -25,15 +25,14 @@ class ForgottenCalls(StepPart):
         self._unzeroed: set[int] = set()  # tables that were stepped, and whose gradients nobody has dropped since
         self._told: set[str] = set()
 
-    def looked_up(self, lookups: Sequence[Lookup]) -> None:  # noqa: ARG002
-        self._is_looked_up = True
+    def looked_up(self, lookups: Sequence[Lookup]) -> None:
+        self._is_looked_up |= any(lookup.placement is None for lookup in lookups)  # hot rows are sent by others
 
     def rows_zeroed(self, tables: Collection[int] | None = None) -> None:
         """The gradients of the rows of some tables were dropped; None: of all, as far as is known."""
         self._unzeroed = set() if tables is None else self._unzeroed.difference(tables)
 
     def before_push(self, update: Update) -> None:
-        self._has_stepped = True
         gradients = update.gradients
         pushed = {push.table for push in gradients.tables}
         if pushed & self._unzeroed:
@@ -41,7 +40,6 @@ class ForgottenCalls(StepPart):
                 "gradients were not dropped between two steps: those of layers add up, those of rows do not; call "
                 "optimizer.zero_grad() before loss.backward()"
             )
-        self._unzeroed |= pushed
         is_skipped = not gradients.lrs and not any(update.table_lrs.values())
         has_dense = self._flat is not None and self._flat.has_gradients()
         if self._is_looked_up and not (pushed or has_dense or is_skipped):
@@ -49,6 +47,10 @@ class ForgottenCalls(StepPart):
                 "a step has no gradients, so it trains nothing: call optimizer.zero_grad(), loss.backward() and "
                 "optimizer.step() in this order"
             )
+
+    def after_push(self, update: Update) -> None:
+        self._has_stepped = True
+        self._unzeroed.update(push.table for push in update.gradients.tables)
 
     def at_end(self) -> None:
         """The worker leaves in order."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from fleet.errors import NotReadyError, RoleError, UsageError, UsageTypeError
 from fleet.jobfiles.ending import note_the_end
 from fleet.observe.logs import show_logs, warn_of_misspelt_variables
-from fleet.observe.metrics.step_count import StepCount
-from fleet.observe.metrics.steps import steps
+from fleet.observe.metrics.steps import StepCount, steps
 from fleet.observe.metrics.writer import begin as begin_figures
 from fleet.observe.traces.trace_files import begin as begin_trace
 from fleet.roles import Identity, Role, RoleMaker, discover

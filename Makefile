@@ -179,7 +179,7 @@ site-serve: ready $(VENV)/.site  ## Show the site on a port of this machine, and
 fuzz: setup  ## Nonsense for FUZZ_S seconds (60), then FUZZ_MESSAGES mutated messages (10,000) and CHECKPOINTS damaged ones (1,000)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/mutated.py
-	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_checkpoints.py
+	PYTHONPATH=tests:compat/tests $(BIN)/python tests/fuzz/fuzz_checkpoints.py
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_text.py
 
 chaos: setup  ## Kill, tear and lose in 220 seeded runs of jobs; none may come out differently (40 minutes)

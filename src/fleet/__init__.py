@@ -9,8 +9,6 @@ Importing this package opens nothing and imports no torch: names are resolved wh
 by `fleet.init()`.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from fleet._lazy import lazily

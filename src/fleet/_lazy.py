@@ -1,7 +1,5 @@
 """Names of a package that are resolved when first used, so that importing it does nothing and costs nothing."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module

@@ -1,7 +1,5 @@
 """How many cores this process may use, by its CPU affinity and its container's quota, and on how many threads."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath

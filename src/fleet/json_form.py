@@ -5,8 +5,6 @@ begin with a name, `tuple[tuple[str, X], ...]`, which become a JSON object in th
 every field is wanted: two versions of Fleet that differ in what they declare must not half understand each other.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, is_dataclass
 from functools import cache

@@ -3,8 +3,6 @@
 Run by fleetrun in place of a script, with whatever processes and machines its arguments describe.
 """
 
-from __future__ import annotations
-
 import platform
 import signal
 import time

@@ -20,6 +20,7 @@ WORDS_OF_USERS = {"Slot"}
 """What `fleet.nn` and `fleet.data` both call so: users write it behind the package's name."""
 
 MOST_MODULES, MOST_LINES, MOST_LINES_OF_A_FUNCTION = 20, 350, 80
+MOST_LINES_IN_ALL = 70_000
 
 
 def named(room: Path) -> str:
@@ -75,6 +76,11 @@ def test_files_and_functions_are_read_in_one_go(file: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or 0) - node.lineno + 1
             assert length <= MOST_LINES_OF_A_FUNCTION, f"{file}: {node.name} has {length} lines"
+
+
+def test_the_whole_stays_small() -> None:
+    lines = sum(file.read_text().count("\n") for file in FILES)
+    assert lines <= MOST_LINES_IN_ALL, f"src/fleet has {lines} lines: what wins least, by its figures, and leaves?"
 
 
 def test_a_name_of_a_class_stands_once() -> None:

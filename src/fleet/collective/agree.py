@@ -1,7 +1,5 @@
 """Whether all workers have built the same model, asked before anything depends on it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Strategy -> the parts of a training step; combinations that make no sense are refused with the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

@@ -1,7 +1,5 @@
 """Gradients that are not finite: found in one pass over all of them, then an error or a step that is left out."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Iterable, Sequence

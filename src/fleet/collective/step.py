@@ -1,7 +1,5 @@
 """What a model and its optimizer share: how far the update is, how the loss is scaled, how workers come together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING

@@ -1,7 +1,5 @@
 """What makes the same training faster on the hardware at hand; `strategy.auto` switches on what fits."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass
 from typing import Any

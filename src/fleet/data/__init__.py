@@ -1,7 +1,5 @@
 """Data for training: each worker's part of it. Names are resolved when first used."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from fleet._lazy import lazily

@@ -13,6 +13,12 @@ from fleet.data.columns.batch import Batch, SlotValues
 from fleet.data.shards.base import Shard
 from fleet.errors import UsageError, UsageTypeError
 
+Ids = npt.NDArray[np.int64]
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MOST_TRIES = 16
+"""How often items of the row itself are drawn again, before those that are left are looked up one row at a time."""
+
+
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 
@@ -54,12 +60,6 @@ class AliasTable:
         """The probability of each place, as the table has it."""
         num = len(self._own)
         return (self._own + np.bincount(self._other, 1 - self._own, num)) / num
-
-
-Ids = npt.NDArray[np.int64]
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-MOST_TRIES = 16
-"""How often items of the row itself are drawn again, before those that are left are looked up one row at a time."""
 
 
 class Negatives:

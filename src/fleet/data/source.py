@@ -1,7 +1,5 @@
 """Samples that can be reached by position, and how a batch of them is made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 

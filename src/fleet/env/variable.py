@@ -1,7 +1,5 @@
 """How one environment variable is read: its text becomes a value of its kind, or an error that names it."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -3,8 +3,6 @@
 A copy says how far it is, and a server that it cannot reach its copy; `terms` has what becomes of it.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import NamedTuple

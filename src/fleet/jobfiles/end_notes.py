@@ -1,7 +1,5 @@
 """When a process began to end, and whether it was refused before it could begin; `ending` writes it, fleetrun reads."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -4,8 +4,6 @@ A worker that raises or calls sys.exit() takes a while to leave, and its peers n
 leave before it. The note has the moment it began, and whether it is a worker that was refused before it could begin.
 """
 
-from __future__ import annotations
-
 import atexit
 import dis
 import os

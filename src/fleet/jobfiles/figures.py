@@ -10,8 +10,6 @@ What is replaced is written by `whole`. Whoever writes never waits for whoever r
 is a figure that is lost.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

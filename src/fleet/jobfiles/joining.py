@@ -1,7 +1,5 @@
 """Whether a worker owes its servers a `fleet.stop_worker()`: a file that is there from its joining to its leaving."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from pathlib import Path

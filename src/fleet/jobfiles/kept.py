@@ -5,8 +5,6 @@ job is one file in its folder, so that it is there or not; where several machine
 folders of its own workers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Whether a server serves: a file that it writes when workers can reach it, for the launcher that waits for it."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

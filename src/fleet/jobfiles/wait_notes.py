@@ -1,7 +1,5 @@
 """What a process waits for, in a file beside its log that only fleetrun reads; gone when the wait is over."""
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import asdict, dataclass

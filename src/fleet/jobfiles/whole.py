@@ -1,7 +1,5 @@
 """A file of JSON that is there whole or not at all, whoever is killed meanwhile and whoever reads it at that moment."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The command line of fleetrun: reads the arguments, one clear line for each mistake, then runs the job."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import os

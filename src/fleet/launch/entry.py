@@ -4,8 +4,6 @@ Python turns an interrupt into an exception, and drops that exception when it fa
 job would then start all the same. Nothing has been started yet, so there is nothing to clean up either.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Which network interface leads to another machine; loopback never does."""
 
-from __future__ import annotations
-
 import logging
 import socket
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which addresses and interfaces are this machine's, and which of them others reach."""
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """What a module of `fleet.nn` does with rows of its own: in a process without a job, from a folder or a state_dict.
 
-Looked up by torch's operators, so that `torch.export` and `torch.compile` see through. The one exception are the first
-values of ids without a row, where the table asks for them: they come from the core, by an operator of our own.
+Such rows are looked up by torch's operators, so that `torch.export` and `torch.compile` see through. The one exception
+are the first values of ids without a row, where the table asks for them: they come from the core, by an operator of our
+own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from fleet.nn.stand_in import RowsWeight, not_written
 from fleet.ps.held.unseen import UnseenRows, unseen_of
 from fleet.ps.job.spec import TableSpec
 from fleet.ps.worker.asking.lookup import Request
+
+log = logging.getLogger(__name__)
+MOST_STRANGERS = 100  # a few new users or items are no mistake
+_is_fleets: ContextVar[bool] = ContextVar("is_fleets", default=False)
 
 
 class Rows(NamedTuple):
@@ -122,13 +127,6 @@ def _source(table: str, width: int, unseen: str) -> UnseenRows:
     atexit.register(_source.cache_clear)  # torch keeps the operator beyond the end, and the core would tell of a leak
     said: dict[str, Any] = json.loads(unseen)
     return UnseenRows(table, width, Unseen(**said))
-
-
-log = logging.getLogger(__name__)
-
-MOST_STRANGERS = 100  # a few new users or items are no mistake
-
-_is_fleets: ContextVar[bool] = ContextVar("is_fleets", default=False)
 
 
 class Holder(nn.Module):

@@ -21,6 +21,8 @@ from fleet import _native
 from fleet.errors import UsageError
 from fleet.nn.core_memory import MEMORY, matrix, plain
 
+Pooling = Literal["none", "sum", "mean"]
+
 
 def weighted_bags(
     rows: torch.Tensor,
@@ -71,9 +73,6 @@ class _WeightedBags(torch.autograd.Function):
             grad_weights = torch.zeros(weights.shape, **MEMORY)
             _native.grade_weights(grads, *places, rows.numpy(), grad_weights.numpy(), ctx.include_last_offset)
         return grad_rows, None, None, grad_weights, None
-
-
-Pooling = Literal["none", "sum", "mean"]
 
 
 def pool(

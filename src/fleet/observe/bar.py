@@ -16,6 +16,9 @@ from fleet.observe.timing.duration import in_words
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+T = TypeVar("T")
+_LINE_EVERY_S = 5.0
+
 
 Value = float | int | str
 
@@ -66,11 +69,6 @@ def shown(value: Value) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:.4f}" if value == 0 or abs(value) >= 0.001 else f"{value:.3g}"
-
-
-T = TypeVar("T")
-
-_LINE_EVERY_S = 5.0
 
 
 class progress(Generic[T]):  # noqa: N801  used like range() or tqdm()

@@ -4,8 +4,6 @@ A library only names its loggers. This is called where Fleet runs the process or
 `fleet.init()`, whose workers say what needs attention, and by servers, which also say what they do.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from functools import cache

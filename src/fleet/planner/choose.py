@@ -1,7 +1,5 @@
 """From facts and a question to a plan."""
 
-from __future__ import annotations
-
 from fleet.errors import UsageError
 from fleet.planner import collective, served
 from fleet.planner.facts import Question, Workload

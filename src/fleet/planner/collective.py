@@ -1,7 +1,5 @@
 """A model without tables: all-reduce, and as much saving of memory as it takes to fit, the cheapest first."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

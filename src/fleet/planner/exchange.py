@@ -1,7 +1,5 @@
 """The arithmetic of time: what workers exchange in a step, and what of it nobody waits for."""
 
-from __future__ import annotations
-
 from fleet.planner.facts import Machines, TableFacts, Workload
 
 INSIDE_CPU, INSIDE_GPU = 2e9, 50e9

@@ -1,7 +1,5 @@
 """What a plan is made from: a model's sizes, one measured step, the machines. Sizes are bytes, times seconds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,9 +1,8 @@
 """The arithmetic of memory: what a worker, a server and a table take. docs/plan.md has the same formulas in words.
 
-Each keeps a number of tensors of a parameter's own size and type, and most of them a counter of steps, a float32.
+Each optimizer of torch keeps, by formula, a number of tensors of a parameter's own size and type, and most of them a
+counter of steps, a float32.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +12,20 @@ from typing import Any
 from fleet.planner.facts import TableFacts, Workload
 from fleet.planner.plan import MemoryPart
 
+Options = Mapping[str, Any]
+COUNTER_BYTES = 4
+_FORMULAS: dict[str, Callable[[Options], tuple[int, int]]] = {
+    "SGD": lambda options: (int(bool(options.get("momentum"))), 0),
+    "Adam": lambda options: (2 + bool(options.get("amsgrad")), 1),
+    "AdamW": lambda options: (2 + bool(options.get("amsgrad")), 1),
+    "NAdam": lambda _: (2, 2),
+    "RAdam": lambda _: (2, 1),
+    "Adamax": lambda _: (2, 1),
+    "Adagrad": lambda _: (1, 1),
+    "Adadelta": lambda _: (2, 1),
+    "RMSprop": lambda options: (1 + bool(options.get("centered")) + bool(options.get("momentum")), 1),
+}
+"""Optimizer -> (tensors like the parameter, counters) of each parameter, from the options of its group."""
 INDEX_BYTES = 25
 """What a row takes in memory beside its values and state: key, index, counters."""
 COLD_BYTES, COLD_DISK_BYTES, DISK_SLACK = 1.7, 16, 1.5
@@ -181,24 +194,6 @@ def merged_to_fit(workload: Workload, setting: TrainingSetup, limit: int) -> Tra
         return None
     num_parts = ceil(activation_bytes(workload, replace(setting, num_merged=1)) / room)
     return replace(setting, num_merged=num_parts) if num_parts <= workload.batch_size else None
-
-
-Options = Mapping[str, Any]
-
-COUNTER_BYTES = 4
-
-_FORMULAS: dict[str, Callable[[Options], tuple[int, int]]] = {
-    "SGD": lambda options: (int(bool(options.get("momentum"))), 0),
-    "Adam": lambda options: (2 + bool(options.get("amsgrad")), 1),
-    "AdamW": lambda options: (2 + bool(options.get("amsgrad")), 1),
-    "NAdam": lambda _: (2, 2),
-    "RAdam": lambda _: (2, 1),
-    "Adamax": lambda _: (2, 1),
-    "Adagrad": lambda _: (1, 1),
-    "Adadelta": lambda _: (2, 1),
-    "RMSprop": lambda options: (1 + bool(options.get("centered")) + bool(options.get("momentum")), 1),
-}
-"""Optimizer -> (tensors like the parameter, counters) of each parameter, from the options of its group."""
 
 
 def is_known(optimizer: str) -> bool:

@@ -1,7 +1,5 @@
 """The plan: where everything goes, in which mode, how long a step would take, why, and what to write."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

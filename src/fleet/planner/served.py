@@ -1,7 +1,5 @@
 """A model with tables: servers beside the workers, or the tables in one process where that is the whole job."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,6 +23,11 @@ from fleet.planner.memory import (
 )
 from fleet.planner.plan import Choice, MemoryPart, Times
 from fleet.strategy.sizes import in_units
+
+GEO_FACTOR = 10
+"""Where an exchange takes so many times as long as a step's own work, a message per batch is too many."""
+
+GEO_STEPS = 100
 
 CORES_OF_PAIR = 4
 """A worker and the server beside it have so many cores: 4 + 4 did best of what was measured on 16."""
@@ -99,11 +102,6 @@ def lay_out(workload: Workload, machines: Machines, rows: Mapping[str, int]) -> 
         memory,
         finds=not memory or (finding <= FINDING_PART * room and not workload.cached),
     )
-
-
-GEO_FACTOR = 10
-"""Where an exchange takes so many times as long as a step's own work, a message per batch is too many."""
-GEO_STEPS = 100
 
 
 def choose(workload: Workload, question: Question) -> Choice:

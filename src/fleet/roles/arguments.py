@@ -10,6 +10,8 @@ from fleet.env import Environ, EnvVariable
 from fleet.errors import EndpointError, RoleError, UsageError, UsageTypeError
 from fleet.net import Endpoint, refuse_duplicates
 
+T = TypeVar("T")
+
 
 def flag(name: str, value: object) -> bool:
     """True or False; UsageTypeError for anything else."""
@@ -43,9 +45,6 @@ def no_such_argument(maker: str, name: str, known: Sequence[str]) -> str:
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
     return f"{maker} has no argument {name}; {hint}"
-
-
-T = TypeVar("T")
 
 
 def agreed(spellings: Sequence[EnvVariable[T]], environ: Environ | None) -> T | None:

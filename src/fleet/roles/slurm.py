@@ -18,6 +18,10 @@ from fleet.net import Endpoint
 from fleet.roles.base import Identity, Rendezvous, Role
 from fleet.roles.seat import Seat, master_endpoint
 
+T = TypeVar("T")
+SOURCE = "Slurm (SLURM_PROCID, SLURM_STEP_NUM_TASKS)"
+FIRST_PORT, NUM_PORTS = 20000, 10000  # below the range from which kernels hand out ports
+
 _MOST = 100_000
 """A list longer than any cluster is a mistake, and would fill the memory."""
 _NAME = re.compile(r"[^\[\],\s]*(?:\[[^\[\],]+(?:,[^\[\],]+)*\][^\[\],\s]*)*")
@@ -81,12 +85,6 @@ def expand_tasks(text: str) -> list[int]:
             raise ValueError(f"{text!r} holds {part!r}; write counts like 4(x2),3")
         counts += [int(match[1])] * int(match[2] or 1)
     return counts
-
-
-T = TypeVar("T")
-
-SOURCE = "Slurm (SLURM_PROCID, SLURM_STEP_NUM_TASKS)"
-FIRST_PORT, NUM_PORTS = 20000, 10000  # below the range from which kernels hand out ports
 
 
 def is_task(environ: Environ | None = None) -> bool:

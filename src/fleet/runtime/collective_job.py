@@ -1,7 +1,5 @@
 """The models and optimizers of a collective job, linked by the parameters they share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

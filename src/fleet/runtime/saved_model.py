@@ -1,7 +1,5 @@
 """The values of a model in a folder, whoever wrote it: an inference copy, a checkpoint, or one of a collective run."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping

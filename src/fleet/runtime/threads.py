@@ -6,8 +6,6 @@ imported yet, variables of the environment settle both. libgomp reads them when 
 that threads hardly spin once it manages more of them than there are CPUs; hence `IdleTeam`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import logging
 import os

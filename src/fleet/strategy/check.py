@@ -7,8 +7,6 @@ says the same rule in words, for the reference page.
 Lists are kept as tuples: a list handed out could be changed behind the check's back.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

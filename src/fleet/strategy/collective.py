@@ -1,7 +1,5 @@
 """Fields of collective training: how workers bring gradients or parameters together."""
 
-from __future__ import annotations
-
 from fleet.strategy.field import number, numbers, switch, text, whole
 from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import StrategyRecord

@@ -1,7 +1,5 @@
 """Fields for every kind of job, collective or with servers."""
 
-from __future__ import annotations
-
 from fleet.strategy.field import maybe_number, switch, text
 from fleet.strategy.record import StrategyRecord
 

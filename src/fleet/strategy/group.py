@@ -9,8 +9,6 @@ All values of a dict are checked before the first one is kept: an error leaves t
 somebody else knows (`StrategyRecord.know`) are there as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The parameter-server modes, and which fields choose which."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

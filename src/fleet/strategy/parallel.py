@@ -1,7 +1,5 @@
 """Fields that divide one model among several workers."""
 
-from __future__ import annotations
-
 from fleet.strategy.field import maybe_number, maybe_whole, switch, whole
 from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import StrategyRecord

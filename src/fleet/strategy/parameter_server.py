@@ -1,7 +1,5 @@
 """Fields of parameter-server training: the mode, the traffic between worker and server, the tables."""
 
-from __future__ import annotations
-
 from fleet.strategy.check import Switch
 from fleet.strategy.field import Setting, maybe_number, switch, text, whole
 from fleet.strategy.group import Group, GroupField

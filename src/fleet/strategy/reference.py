@@ -1,7 +1,5 @@
 """Writes docs/strategy.md from the declarations: `python -m fleet.strategy.reference > docs/strategy.md`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fleet.json_form import shown

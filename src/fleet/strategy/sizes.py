@@ -1,7 +1,5 @@
 """Sizes of memory as users write them: a number of bytes, or `4GiB`, `500 MB`, `8G`."""
 
-from __future__ import annotations
-
 import re
 
 from fleet.errors import UsageError

@@ -4,8 +4,6 @@ Only fields that differ from their defaults are written. The file is complete or
 its place, flushed to disk and renamed.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import tomllib

@@ -1,7 +1,5 @@
 """Fields about the training step: precision, memory, large-batch optimizers, sparsity, quantization."""
 
-from __future__ import annotations
-
 from fleet.strategy.field import maybe_number, number, switch, text, whole, words
 from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import StrategyRecord

@@ -1,7 +1,5 @@
 """The error for a field that does not exist."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

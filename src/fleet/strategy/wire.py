@@ -1,7 +1,5 @@
 """Fields about the bytes between workers and servers: what may travel less exactly than it is held."""
 
-from __future__ import annotations
-
 from fleet.strategy.field import maybe_number, switch, text
 from fleet.strategy.group import Group
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -26,7 +27,8 @@ from fleet.runtime.training.checkpoint import Checkpoint
 from fleet_programs import io
 from fleet_programs.program.json_form import to_json
 from program_support.programs_alone import Alone, feed
-from support.parity.training import Trainer, exported, joined, served
+from support.durable.rows_on_disk import train
+from support.parity.training import Trainer, exported, first_model, joined, served
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,29 @@ def persistables(root: Path) -> Iterator[Subject]:
         )
 
 
+@contextmanager
+def rows_on_a_disk(root: Path) -> Iterator[Subject]:
+    """fleet.save_persistables of a server whose rows do not fit its memory: sealed files, and what differs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FLEET_TABLE_DIR", str(root / "tables"))
+        with served(1) as (endpoints, services), joined(endpoints, model=first_model(0, memory="1MiB")) as one:
+            for number, name in enumerate(("good", "other", "before")):
+                train(one, 5 * number, 5 * number + 5)
+                one.fleet.save_persistables(root / name)
+
+            def state() -> Any:
+                return plain([*map(_held, services), one.worker.num_steps])
+
+            yield Subject(
+                root / "good",
+                root / "other",
+                root / "work",
+                lambda: one.fleet.load_model(root / "work"),
+                lambda: one.fleet.load_model(root / "before"),
+                state,
+            )
+
+
 def served_from(save: Callable[[Trainer, Path], object], step: str = "") -> Kind:
     """A folder that fleet.load_inference_model reads."""
 
@@ -367,6 +392,7 @@ KINDS: dict[str, Kind] = {
     "fleet.Checkpoint": collective,
     "fleet.Checkpoint beside servers": beside_servers,
     "save_persistables": persistables,
+    "save_persistables, rows on a disk": rows_on_a_disk,
     "inference copy": served_from(lambda one, folder: one.fleet.save_inference_model(folder)),
     "save_persistables, served": served_from(lambda one, folder: one.fleet.save_persistables(folder)),
     "fleet.Checkpoint, served": served_from(_save_step, "step-00000007"),

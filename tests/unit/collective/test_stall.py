@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fleet.collective.stall.flight import Operation, Progress, Status, first_pending
-from fleet.collective.stall.report import Findings, judge, notice, outcome_of, report
-from fleet.collective.stall.state import Stall, State
+from fleet.collective.stall.report import Stall, StallFindings, State, judge, notice, outcome_of, report
 from fleet.observe.stall.words import StallOutcome
 
 STALL = Stall(
@@ -39,9 +38,9 @@ def waiting(worker: int, title: str = STALL.title, where: str = "train.py:35 in 
     )
 
 
-def findings(*states: State, left: set[int] | None = None, trouble: str = "") -> Findings:
+def findings(*states: State, left: set[int] | None = None, trouble: str = "") -> StallFindings:
     addresses = {worker: f"pid {worker + 10} on left" for worker in STALL.members}
-    return Findings(STALL, {state.worker: state for state in states}, left or set(), addresses, trouble)
+    return StallFindings(STALL, {state.worker: state for state in states}, left or set(), addresses, trouble)
 
 
 def test_the_report_names_the_operation_the_late_worker_and_its_line() -> None:
@@ -116,7 +115,7 @@ def test_silence_a_worker_that_left_and_a_store_that_cannot_be_reached() -> None
 def test_a_stack_that_many_share_is_shown_once() -> None:
     everywhere = replace(STALL, members=tuple(range(10)))
     late = {worker: replace(LATE, worker=worker) for worker in range(1, 10)}
-    text = report(Findings(everywhere, {0: waiting(0), **late}, set(), {}), 60)
+    text = report(StallFindings(everywhere, {0: waiting(0), **late}, set(), {}), 60)
     assert "stack of workers 1, 2, 3, 4, 5, 6 and 3 more (pid 11 on left):\n" in text
     assert text.count("in <module>") == 1
 

@@ -20,8 +20,7 @@ import torch.distributed as dist
 
 from fleet.collective.stall import flight
 from fleet.collective.stall.mailbox import Mailbox
-from fleet.collective.stall.report import Findings, report
-from fleet.collective.stall.state import Stall, look_around
+from fleet.collective.stall.report import Stall, StallFindings, look_around, report
 from fleet.collective.stall.watch import StallWatch
 from fleet.errors import CommunicationError
 from fleet.observe.stall import leaving, watch, whereabouts
@@ -151,7 +150,7 @@ def test_what_torch_s_recorder_has_forgotten_is_reported_without_its_name(
     assert watcher._stall(("recorder", "4"), None, 2.0) is None  # what it has is done, or is not watched
     stall = watcher._stall(("recorder", "5"), None, 2.0)
     assert stall is not None
-    text = report(Findings(stall, {0: look_around(0, stall, [], None, 0.0)}, set(), {}), 60)
+    text = report(StallFindings(stall, {0: look_around(0, stall, [], None, 0.0)}, set(), {}), 60)
     assert "worker 0 has waited 2 s in a collective of a group for worker 1\n" in text
     assert "worker 1 does not answer" in text
     assert "torch's recorder has forgotten which one: the stacks say where those who answered are\n" in text

@@ -1,7 +1,5 @@
 """Blocks of dense parameters in the flat buffers of a rule, and out of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias

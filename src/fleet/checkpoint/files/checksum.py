@@ -4,8 +4,6 @@ A sum is text, `crc32c:1a2b3c4d`, so that it says how it was taken. `crc32`, zli
 versions wrote. A sum finds what storage damages, not what an attacker changes.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Which save a file belongs to: the hidden folder that a save writes into has a random id, and its files repeat it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """File names for tables and parameters, whose own names are any text."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from urllib.parse import quote

@@ -5,8 +5,6 @@ says how much room a full disk lacks; the library reads our files and we read it
 values of 16 bits travel as uint16, and either the metadata or the dtype's code says what the bits mean.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -11,8 +11,6 @@ both siblings complete: `find` takes the new one, and the next `begin` puts it i
 at a time: `begin` deletes what an earlier one left, so an earlier one that still runs fails, and says so.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

@@ -4,8 +4,6 @@ It is written last, so a folder with a manifest is a complete checkpoint. Names 
 sizes stand here and nowhere else; file names are for people.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby

@@ -1,7 +1,5 @@
 """JSON that ends with its own checksum, so that no change to it goes unnoticed, be it white space; still plain JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Taking turns: of several processes that save into one folder at the same time, one does so after the other."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

@@ -1,7 +1,5 @@
 """The checkpoints of a training run: FOLDER/step-00000100, FOLDER/step-00000200, ..., of which the newest are kept."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

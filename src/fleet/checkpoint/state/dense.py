@@ -1,7 +1,5 @@
 """Dense parameters to and from pieces: blocks of elements with their rule's state, loaded into any other cut."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

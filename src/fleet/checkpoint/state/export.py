@@ -1,7 +1,5 @@
 """Writes the files of an inference copy: one part of each table per server, and the dense parameters."""
 
-from __future__ import annotations
-
 import io
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping

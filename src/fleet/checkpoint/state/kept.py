@@ -1,7 +1,5 @@
 """Tensors that servers only keep, to and from pieces; a tensor that was trained when it was saved is found as well."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

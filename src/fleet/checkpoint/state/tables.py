@@ -1,7 +1,5 @@
 """Rows of sparse tables to and from pieces: a few shards at a time, into any number of servers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Everything of a checkpoint of servers in one process, without the state of rules: for a model that is only used."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

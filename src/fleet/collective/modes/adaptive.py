@@ -1,7 +1,5 @@
 """Adaptive LocalSGD: the interval between two averages follows the loss and the learning rate."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

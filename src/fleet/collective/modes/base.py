@@ -1,7 +1,5 @@
 """The contract of a policy, and the policy of a job of one worker."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """DGC: of large gradients only the largest values are sent, the rest waits on the worker until it is large."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """LocalSGD: workers train on their own and average their parameters every few steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

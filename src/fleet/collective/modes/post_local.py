@@ -4,8 +4,6 @@ With Adam inside and Nesterov momentum outside this is the recipe known as DiLoC
 have moved since they last met is the gradient of the outer optimizer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """ReduceGrad: gradients are averaged over the workers while backward runs. The default."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Sharding: stage 1 divides the optimizer's state, stages 2 and 3 gradients and parameters too (torch's FSDP2)."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Means of many tensors over the workers, in buckets that are on their way together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 

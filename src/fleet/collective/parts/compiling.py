@@ -1,7 +1,5 @@
 """torch.compile: how long it searches for fast kernels, and a line now and then while the first batch waits for it."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -7,8 +7,6 @@ that is made of constants alone and hides nothing is left out, and any other one
 it. What is computed stays the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

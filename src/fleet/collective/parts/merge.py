@@ -1,7 +1,5 @@
 """Gradient merge: the gradients of several batches make one update."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

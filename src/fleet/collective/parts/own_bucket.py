@@ -1,7 +1,5 @@
 """Gradients laid out as DistributedDataParallel would, for those that it did not reduce itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """What runs in which precision: autocast and the user's exceptions from it, and the loss that is scaled for float16."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,6 +13,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from fleet.errors import StrategyError
+
+LEAST = 1.0
 
 HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -111,9 +111,6 @@ def keep_single(module: nn.Module, parts: Sequence[str], device_type: str) -> li
 def _in_single(forward: Callable[..., Any], device_type: str, *args: Any, **kwargs: Any) -> Any:
     with torch.autocast(device_type, enabled=False):
         return forward(*cast(args, torch.float32), **cast(kwargs, torch.float32))
-
-
-LEAST = 1.0
 
 
 @dataclass(frozen=True)

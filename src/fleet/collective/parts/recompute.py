@@ -1,7 +1,5 @@
 """Recompute: activations inside chosen modules are not kept but computed again during backward."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from fnmatch import fnmatchcase

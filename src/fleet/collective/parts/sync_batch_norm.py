@@ -1,7 +1,5 @@
 """Batch norm whose statistics are those of all workers' batches together, on the CPU too."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -11,8 +11,6 @@ is zero where nobody sent anything. Every worker adds the same values in the sam
 bit.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a worker has not sent yet of a parameter's gradient, and how the largest of it is taken out to be sent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ Clock readings are not enough: after a machine was suspended, or a job stopped a
 looks old. So a group's wait grows by the time between two looks, and by no more than a look should take.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +16,10 @@ from typing import Any
 import torch.distributed as dist
 from torch._C import _distributed_c10d
 from torch.distributed import distributed_c10d
+
+GroupKey = tuple[str, str]
+"""A recorder and its number of a process group; not the same in another process."""
+
 
 # The recorders of this build of torch, by the name of what dumps them.
 _DUMPS = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
@@ -47,10 +49,6 @@ class Status:
     def is_pending(self) -> bool:
         """Whether something was enqueued that is not done."""
         return self.enqueued > self.completed
-
-
-GroupKey = tuple[str, str]
-"""A recorder and its number of a process group; not the same in another process."""
 
 
 @dataclass(frozen=True)

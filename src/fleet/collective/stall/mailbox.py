@@ -6,8 +6,6 @@ end of a job, where worker 0 may leave first. So each call runs in a short-lived
 nobody uses comes before it: that one is closed when the host goes.
 """
 
-from __future__ import annotations
-
 import queue
 import socket
 import threading

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import os
+import socket
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from fleet.collective.stall.state import Stall, State
-from fleet.observe.stall.words import StallOutcome, ending_text, left_text, silent_text, stack_lines
+from fleet.collective.stall.flight import Operation
+from fleet.observe.stall.whereabouts import whereabouts
+from fleet.observe.stall.words import (
+    Findings,
+    Located,
+    Noticed,
+    StallOutcome,
+    ending_text,
+    left_text,
+    silent_text,
+    stack_lines,
+)
 from fleet.observe.waits.waiting import Awaited, workers_text
 
 # Their sizes must be equal on all workers; those of the others may differ.
@@ -14,21 +27,72 @@ _SAME_SIZES = ("all_reduce", "broadcast", "reduce")
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What the workers said of a stall.
+class Stall(Noticed):
+    """A collective that waits, in one group: what the report is about. The same on every worker.
 
-    `left` are the workers that have left the job, and `addresses` says where each one runs. `trouble` says why the
-    others could not be asked, if so; then the silence of a worker means nothing.
+    `number` is 0 where torch's recorder has forgotten the operation.
     """
 
-    stall: Stall
-    states: Mapping[int, State]
-    left: Set[int]
-    addresses: Mapping[int, str]
-    trouble: str = ""
+    backend: str
+    group: str
+    group_title: str
+    members: tuple[int, ...]
+    number: int
+    title: str
+    worker: int
+    waited_s: float
+
+    def is_same(self, other: Stall) -> bool:
+        """Whether both mean one operation, whoever noticed it."""
+        return (self.backend, self.group, self.number) == (other.backend, other.group, other.number)
 
 
-def outcome_of(findings: Findings, timeout_s: float) -> StallOutcome:
+@dataclass(frozen=True)
+class State(Located):
+    """Where one worker is, seen from a stall.
+
+    `reached` and `reached_title` are the last collective it enqueued in the stalled group, `own_title` the one that it
+    has under the stalled number, `waits_in` what it waits for itself, in whichever group.
+    """
+
+    worker: int
+    host: str
+    pid: int
+    reached: int = 0
+    reached_title: str = ""
+    own_title: str = ""
+    waits_in: str = ""
+    quiet_s: float = 0.0
+    where: str = ""
+    stack: tuple[str, ...] = ()
+
+
+def look_around(
+    worker: int, stall: Stall, found: Iterable[Operation], waiting: Operation | None, quiet_s: float
+) -> State:
+    """The state of this process. `waiting` is what it waits for itself."""
+    here = [one for one in found if (one.backend, one.group) == (stall.backend, stall.group)]
+    last = max(here, key=lambda one: one.number, default=None)
+    own = next((one for one in here if one.number == stall.number), None)
+    stack, where = whereabouts(None if waiting is None else waiting.thread)
+    return State(
+        worker=worker,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        reached=0 if last is None else last.number,
+        reached_title="" if last is None else last.title,
+        own_title="" if own is None else own.title,
+        waits_in="" if waiting is None else waiting.title,
+        quiet_s=quiet_s,
+        where=where,
+        stack=stack,
+    )
+
+
+StallFindings: TypeAlias = Findings[Stall, State]
+
+
+def outcome_of(findings: StallFindings, timeout_s: float) -> StallOutcome:
     """The outcome of what the workers said; `timeout_s` is how long the collective was allowed to take."""
     return StallOutcome(report(findings, timeout_s), judge(findings).behind, len(findings.states))
 
@@ -50,7 +114,7 @@ class Verdict:
         return tuple(sorted((*self.behind, *self.silent, *self.left)))
 
 
-def judge(findings: Findings) -> Verdict:
+def judge(findings: StallFindings) -> Verdict:
     """Work out who did not come."""
     stall, states = findings.stall, findings.states
     came = [one for one in stall.members if one in states and states[one].reached >= stall.number]
@@ -68,7 +132,7 @@ def judge(findings: Findings) -> Verdict:
     )
 
 
-def notice(findings: Findings, timeout_s: float) -> str:
+def notice(findings: StallFindings, timeout_s: float) -> str:
     """One line about a collective that takes long, while there is still hope."""
     late, place = _late(findings)
     return (
@@ -77,7 +141,7 @@ def notice(findings: Findings, timeout_s: float) -> str:
     )
 
 
-def awaited(findings: Findings) -> Awaited:
+def awaited(findings: StallFindings) -> Awaited:
     """The same for fleetrun."""
     late, place = _late(findings)
     call = f"{findings.stall.title} of {findings.stall.group_title}"
@@ -86,14 +150,14 @@ def awaited(findings: Findings) -> Awaited:
     return Awaited(f"{workers_text(late)} to come to {call}{place}", late)
 
 
-def _late(findings: Findings) -> tuple[tuple[int, ...], str]:
+def _late(findings: StallFindings) -> tuple[tuple[int, ...], str]:
     """Who has not come, and the one place where they are, if it is one."""
     verdict = judge(findings)
     wheres = {findings.states[one].where for one in verdict.behind} - {""}
     return verdict.absent, f", at {wheres.pop()}" if len(wheres) == 1 else ""
 
 
-def report(findings: Findings, timeout_s: float) -> str:
+def report(findings: StallFindings, timeout_s: float) -> str:
     """The whole text: stacks first, then what happened, since the end of a log is what is shown of it."""
     stall, states, trouble = findings.stall, findings.states, findings.trouble
     verdict = judge(findings)

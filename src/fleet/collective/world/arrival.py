@@ -8,8 +8,6 @@ when it has waited for long. So whoever has waited for long, and a moment more, 
 come; who is not there has not.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +19,10 @@ from fleet.collective.stall.mailbox import Mailbox
 from fleet.collective.stall.watch import StallWatch, timeout_s
 from fleet.errors import CommunicationError, DeadlineError, UsageError
 from fleet.observe.waits.waiting import Awaited, LongWait, members_awaited, notice_s, workers_text
+
+# Calls that follow each other within this part of the time after which a wait is told are quick.
+_QUICK = 0.2
+
 
 # How often one who waits looks for a reason to give up.
 _LOOK_S = 0.5
@@ -117,10 +119,6 @@ def refuse_differing(calls: Sequence[str]) -> None:
                 f"worker 0 has come to {calls[0]} and worker {worker} to {call}; what all workers do together they "
                 "call in the same order"
             )
-
-
-# Calls that follow each other within this part of the time after which a wait is told are quick.
-_QUICK = 0.2
 
 
 class Attendance:

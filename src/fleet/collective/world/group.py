@@ -1,7 +1,5 @@
 """Starts torch's default process group for a collective job, and waits for its threads before the interpreter ends."""
 
-from __future__ import annotations
-
 import logging
 import time
 from pathlib import Path
@@ -15,6 +13,10 @@ from fleet.collective.stall.watch import timeout_s as stall_timeout_s
 from fleet.collective.world import rendezvous
 from fleet.errors import CommunicationError, RoleError, UsageError
 from fleet.roles.base import Identity
+
+_THREAD = "pt_gloo_runloop"
+_LOOK_EVERY_S = 0.001
+_CALM_LOOKS = 3
 
 log = logging.getLogger(__name__)
 
@@ -110,11 +112,6 @@ def _check_existing(identity: Identity) -> None:
             f"torch.distributed was initialised as worker {found[0]} of {found[1]}, "
             f"but {identity.source} says worker {expected[0]} of {expected[1]}; remove one of the two"
         )
-
-
-_THREAD = "pt_gloo_runloop"
-_LOOK_EVERY_S = 0.001
-_CALM_LOOKS = 3
 
 
 def let_gloo_rest(timeout_s: float = 1.0) -> bool:

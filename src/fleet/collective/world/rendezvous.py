@@ -1,7 +1,5 @@
 """How the processes of a job find each other: one store, opened by worker 0, and a roll-call with a deadline."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Values travel as raw bytes behind a small JSON header, never as pickles. These c
 bookkeeping; gradients go through the default process group.
 """
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -22,6 +20,10 @@ from fleet.collective.world import rendezvous
 from fleet.collective.world.arrival import Attendance
 from fleet.errors import CommunicationError, UsageError
 from fleet.roles.base import Identity
+
+# What torch 2.13 calls it; the older name warns there.
+all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
 
 WorldName = Literal["worker", "server", "all"]
 
@@ -234,7 +236,3 @@ def unpack(data: bytes) -> Any:
 def dtype_name(dtype: torch.dtype) -> str:
     """`bfloat16` for `torch.bfloat16`."""
     return str(dtype).removeprefix("torch.")
-
-
-# What torch 2.13 calls it; the older name warns there.
-all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor

@@ -1,7 +1,5 @@
 """Values that settings of a dataset may have; what they may not is told in one line."""
 
-from __future__ import annotations
-
 from fleet.errors import UsageError, UsageTypeError
 
 

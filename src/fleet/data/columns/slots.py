@@ -1,7 +1,5 @@
 """The slots of a dataset: what `use_var` says about each column of its records."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

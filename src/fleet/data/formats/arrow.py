@@ -1,7 +1,5 @@
 """Arrow IPC as a format of files: those with random access (.arrow, .feather) in record batches, streams as a whole."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
@@ -14,6 +12,9 @@ from fleet.data.formats.from_arrow import records_of
 from fleet.data.places.opening import open, open_as_it_is, packing_of, size_of
 from fleet.data.places.urls import is_url, local_path, needed
 from fleet.errors import UsageError
+
+WITH_RANDOM_ACCESS = b"ARROW1"
+FEATHER_1 = b"FEA1"
 
 
 def source_of(path: str) -> AbstractContextManager[Any]:
@@ -45,10 +46,6 @@ def damaged(path: str, kind: str) -> Iterator[None]:
 def changed(path: str) -> UsageError:
     """For a file that is not any more what it was when it was cut."""
     return UsageError(f"{path} has changed since the job began; leave the files alone until it has ended")
-
-
-WITH_RANDOM_ACCESS = b"ARROW1"
-FEATHER_1 = b"FEA1"
 
 
 class ArrowFormat:

@@ -1,7 +1,5 @@
 """Whether the columns of an Arrow schema, which Parquet files have too, can be what a schema says they are."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 from typing import Any
 

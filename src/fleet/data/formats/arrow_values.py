@@ -3,8 +3,6 @@
 Numbers become floats with NaN for gaps; categories become ids as `fleet.data.Category` says, by the same rules as text.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

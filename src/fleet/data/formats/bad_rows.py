@@ -1,7 +1,5 @@
 """Rows of a table that cannot be used: which, and what is wrong with the first of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which format a file has: by the end of its name, by the schema, or as the user says."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Tables of Arrow as records of a schema. Rows that cannot be used are left out and noted, as bad lines of text are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

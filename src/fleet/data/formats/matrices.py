@@ -1,7 +1,5 @@
 """Matrices of bags, filled up to one length, and of columns, side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

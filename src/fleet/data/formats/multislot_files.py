@@ -1,8 +1,10 @@
 """MultiSlot text as a format of files: cut by bytes as other text, parsed by csrc/data/multislot.h.
 
-schema = fleet.data.MultiSlot(
-    ["click", fleet.data.Slot("price", floats=2), fleet.data.Slot("user", width=1), "tags"], label="click"
-)
+The schema names the slots in the order of the lines:
+
+    schema = fleet.data.MultiSlot(
+        ["click", fleet.data.Slot("price", floats=2), fleet.data.Slot("user", width=1), "tags"], label="click"
+    )
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A number that the dtype cannot hold without losing what matters is a bad row, as csrc/data/rounding.h has it for text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

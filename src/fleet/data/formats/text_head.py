@@ -1,7 +1,5 @@
 """The beginning of a text file: whether it is text that can be read, its columns, and where its data begin."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import dataclass
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Which files a user means: paths, globs, folders, URLs, or a list of those."""
 
-from __future__ import annotations
-
 import glob
 import os
 from collections.abc import Sequence

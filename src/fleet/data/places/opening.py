@@ -1,7 +1,5 @@
 """Files as plain bytes, wherever they lie, packed (.gz, .zst) or not. Damage is an error, never a silent end."""
 
-from __future__ import annotations
-
 import builtins
 import io
 import os

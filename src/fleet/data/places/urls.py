@@ -1,7 +1,5 @@
 """Files behind URLs, by fsspec: memory://, s3://, gs://, hdfs://, http:// and whatever else it knows."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Iterator
@@ -9,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from fleet.errors import UsageError
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 
 
 def needed(module: str, whatfor: str) -> Any:
@@ -20,9 +20,6 @@ def needed(module: str, whatfor: str) -> Any:
         if error.name is not None and error.name.partition(".")[0] != package:
             raise
         raise UsageError(f"{whatfor} need the package {package}: pip install 'torch-fleet[data]'") from error
-
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 
 
 def is_url(path: str) -> bool:

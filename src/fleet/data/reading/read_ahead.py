@@ -1,7 +1,5 @@
 """Threads that work ahead on a row of items, whose results come in the order of the items."""
 
-from __future__ import annotations
-
 import atexit
 import logging
 import os

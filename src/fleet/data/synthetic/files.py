@@ -19,6 +19,11 @@ from fleet.data.places.urls import needed
 from fleet.errors import UsageError
 from fleet.observe import progress
 
+MANIFEST = "_clicks.json"
+"""Readers of a folder pass over names that begin so."""
+
+_BLOCK = 32_768
+
 _PACKED = {None: "", "gz": ".gz", "zst": ".zst"}
 _CODECS = (None, "snappy", "gzip", "zstd", "lz4", "brotli")
 
@@ -91,11 +96,6 @@ def _arrow_schema(arrow: Any) -> Any:
     numbers = [(f"I{number}", arrow.int32()) for number in range(1, 14)]
     categories = [(f"C{number}", arrow.string()) for number in range(1, 27)]
     return arrow.schema([("label", arrow.int32()), *numbers, *categories])
-
-
-MANIFEST = "_clicks.json"
-"""Readers of a folder pass over names that begin so."""
-_BLOCK = 32_768
 
 
 class ClicksSource(Protocol):

@@ -4,8 +4,6 @@ What follows the script is the script's. Only where a word there is an option of
 does not name it, is that taken for a mistake. `--` before the script says that it is none.
 """
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Mapping, Sequence

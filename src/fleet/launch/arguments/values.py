@@ -1,7 +1,5 @@
 """Values of options: folders, numbers, and options whose value may be left out."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What chaos did to a job, put together from what the launcher did and what its processes noted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field

@@ -21,6 +21,9 @@ from fleet.launch.run.output import say
 if TYPE_CHECKING:
     from rich.table import Table
 
+log = logging.getLogger("fleetrun")
+FILE = "chaos.json"
+
 
 WIDTH = 110
 _MOST_TIMES = 8
@@ -102,11 +105,6 @@ def _times(number: int) -> str:
 def _median_and_most(values: Iterable[float | None]) -> tuple[str, str]:
     known = [value for value in values if value is not None]
     return (f"{statistics.median(known):.2f}", f"{max(known):.2f}") if known else ("", "")
-
-
-log = logging.getLogger("fleetrun")
-
-FILE = "chaos.json"
 
 
 def find(agent: Agent, plan: LaunchPlan, code: int) -> ChaosFindings:

@@ -1,7 +1,5 @@
 """`fleetrun plan SCRIPT`: run the script up to its first step, then say what fits where and how to start it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`fleetrun reshard N --durable DIR`: have a job that runs on this machine go on with N servers."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

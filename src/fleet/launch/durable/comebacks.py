@@ -1,7 +1,5 @@
 """Processes that died and were started again: how each died, when it was back, and all of them in one line."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass

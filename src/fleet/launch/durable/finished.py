@@ -5,8 +5,6 @@ are told to stop, and fleetrun removes those of workers. So that a kill in betwe
 before the first file goes (`fleet.jobfiles.kept`).
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 Whether somebody is started again is `restart_policy`'s to say.
 """
 
-from __future__ import annotations
-
 import math
 import time
 

@@ -10,8 +10,6 @@ has more often a mistake: a worker waits a moment before its next life, longer e
   that in a row, each time within `WINDOW_S` of its start.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 

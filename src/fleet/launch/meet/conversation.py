@@ -3,8 +3,6 @@
 Whoever comes back says how far it has heard; the rest is said again. So nothing is lost, and nothing happens twice.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """The door of the meeting point: hears who knocks, lets in who belongs to the job, and never blocks on one visitor."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import selectors

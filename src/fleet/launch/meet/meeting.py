@@ -7,8 +7,6 @@ Where the user gave the job a token, a guest is asked to prove that it has it be
 stays where it is.
 """
 
-from __future__ import annotations
-
 import errno
 import functools
 import logging

@@ -1,7 +1,5 @@
 """What fleetrun shows before it starts, if asked: the banner of PaddlePaddle's guides, the plan of a dry run."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import time

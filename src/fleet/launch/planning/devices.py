@@ -1,7 +1,5 @@
 """Which GPUs this machine has and which of them each worker gets, found without torch."""
 
-from __future__ import annotations
-
 import ctypes
 import glob
 from collections.abc import Sequence

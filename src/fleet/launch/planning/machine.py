@@ -1,7 +1,5 @@
 """What a plan has to know of the machine that it is for, looked up once before anything is planned."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

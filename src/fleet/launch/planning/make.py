@@ -1,7 +1,5 @@
 """Options and what the machines have agreed on -> plan: the same arguments give the same plan, on whatever machine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

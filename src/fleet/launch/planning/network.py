@@ -4,8 +4,6 @@ Loopback is never chosen for a job on several machines. Where all "machines" of 
 which is how people try things out, the interface of the address they meet at is right, be it loopback.
 """
 
-from __future__ import annotations
-
 import logging
 
 from fleet import env, net

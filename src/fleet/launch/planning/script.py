@@ -10,17 +10,16 @@ from pathlib import Path
 from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
 
+SELFCHECK_MODULE = "fleet.selfcheck"
+COPY_COMMAND = (sys.executable, "-m", "fleet.ps.server")
+"""What a copy of a server runs: servers are generic."""
+
 
 def refuse_shadows(folder: Path) -> None:
     """UsageError if a script in this folder would import a file of it for Fleet or torch."""
     for name in ("fleet", "torch"):
         if (path := folder / f"{name}.py").is_file():
             raise UsageError(f"{path} hides the package {name} from the scripts beside it; give the file another name")
-
-
-SELFCHECK_MODULE = "fleet.selfcheck"
-COPY_COMMAND = (sys.executable, "-m", "fleet.ps.server")
-"""What a copy of a server runs: servers are generic."""
 
 
 def command(options: Options) -> tuple[str, ...]:
@@ -50,4 +49,11 @@ def refuse_script(options: Options) -> None:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"training script {options.script} {what}; it comes after fleetrun's own options")
+    with path.open("rb") as file:
+        interpreter = file.readline(200)
+    if interpreter.startswith(b"#!") and b"python" not in interpreter:
+        raise UsageError(
+            f"training script {options.script} begins with {interpreter.decode(errors='replace').strip()!r}, and "
+            "fleetrun starts Python scripts; give it the script that this one starts"
+        )
     refuse_shadows(path.parent)

@@ -1,7 +1,5 @@
 """How a process ended, in the shell's numbers and in words."""
 
-from __future__ import annotations
-
 import signal
 
 

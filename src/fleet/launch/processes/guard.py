@@ -5,8 +5,6 @@ starts, waits for the launcher's end of a pipe to close; if that happens without
 carries the job's id in its environment, wherever it has moved to. The launcher sweeps the same way at a normal end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

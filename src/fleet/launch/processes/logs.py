@@ -1,7 +1,5 @@
 """The log files of a job: opened and locked before anything starts, so that two jobs never write to one file."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

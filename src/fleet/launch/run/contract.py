@@ -1,7 +1,5 @@
 """What a round asks of those who take part in it without belonging to it, and what it tells itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Copies a growing log file to the terminal, in a thread of its own: a slow terminal must not slow the watch."""
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

@@ -3,8 +3,6 @@
 The log has them; and what else a script says when it is interrupted, such as where it saved its work, is shown.
 """
 
-from __future__ import annotations
-
 _BEGINS = (b"Traceback (most recent call last):", b"Exception ignored in")
 _LINKS = (b"During handling of the above exception", b"The above exception was the direct cause")
 _INTERRUPT = b"KeyboardInterrupt"

@@ -1,7 +1,5 @@
 """How one attempt at a job ended, here or on another machine."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Writing to a terminal or pipe that may have stopped taking anything: never for longer than it is worth."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

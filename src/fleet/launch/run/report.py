@@ -1,7 +1,5 @@
 """What failed, said so that the reader need not search: the cause first, with the end of its log."""
 
-from __future__ import annotations
-
 import math
 import signal
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A script of torch.distributed that was started beside servers: the report says what torch's error means there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 _SAID = (

@@ -1,7 +1,5 @@
 """Servers that ran a script without Fleet: the job ends well, although its processes never talked to each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from fleet.launch.processes.child import Child

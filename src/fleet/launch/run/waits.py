@@ -4,8 +4,6 @@ Each process notes a wait that has grown long (`fleet.observe.waits.waiting`). W
 line. What the followed process waits for stands in its own log, which the terminal shows anyway.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

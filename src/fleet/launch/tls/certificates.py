@@ -5,8 +5,6 @@ same authority without a word to each other, and whoever has the token could min
 written; that of a machine is, for its processes, into a private folder that goes with the job.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Who may read the figures and the page: programs of this machine or, with a token, whoever has it."""
 
-from __future__ import annotations
-
 import hmac
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit

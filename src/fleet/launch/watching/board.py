@@ -4,8 +4,6 @@ Each worker and each server is a run: DIR/worker.0, DIR/server.0. The step of a 
 of a server, its version. Only TensorBoard's messages and its record format are used: no torch, no TensorFlow.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import logging

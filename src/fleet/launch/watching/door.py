@@ -4,8 +4,6 @@ Everything is read from the log folder when somebody asks, by threads of their o
 costs the job nothing. There are never more than `MOST_READERS` of them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

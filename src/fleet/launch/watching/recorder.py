@@ -3,8 +3,6 @@
 It only looks: nothing that it does, or cannot do for want of room on a disk, changes what becomes of the job.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import threading

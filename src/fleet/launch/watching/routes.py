@@ -1,7 +1,5 @@
 """What can be asked at the port of a job: the page, what it shows, and figures for Prometheus."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 A trace that cannot be had, or not written, is a line in the launcher's log; the job never ends by it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

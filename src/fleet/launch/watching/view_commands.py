@@ -1,7 +1,5 @@
 """`fleetrun view`, `top` and `trace LOG_DIR`: look at a job, also at one that has ended or runs elsewhere."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -1,7 +1,5 @@
 """The ports of a job at which it can be watched, as `--metrics_port` and `--dashboard` ask for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fleet import env

@@ -1,7 +1,5 @@
 """Memory and utilisation of this process's GPU, if it has begun to use one; torch is asked, never imported."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ It is read anew each time, so it is the same for a job that runs, has ended, or 
 half-written is left out, and named among the problems.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import dataclass, field

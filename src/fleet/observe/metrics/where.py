@@ -1,7 +1,5 @@
 """Where the thread that trains is, told of a worker that makes no steps: the line of the script, and what it calls."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Writes the figures of this process once a second, from a thread of its own, as long as fleetrun may read them."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import time

@@ -1,7 +1,5 @@
 """How the watches of a job's workers reach each other: notes that all of them see, each under a name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 

@@ -3,8 +3,6 @@
 Where no thread can start any more, because the interpreter ends, both functions do nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -6,8 +6,7 @@ answers. A call is a notice, after which the job goes on, or an alarm, after whi
 unless the caller calls it off: somebody turned out to be at work.
 """
 
-from __future__ import annotations
-
+import atexit
 import contextlib
 import json
 import os
@@ -15,38 +14,20 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence, Set
-from typing import Generic, Literal, NoReturn, TypeVar
+from collections.abc import Sequence
+from typing import Generic, Literal, NoReturn, Self
 
 from fleet.errors import CommunicationError
 from fleet.jobfiles.ending import note_now
-from fleet.json_form import JsonForm
 from fleet.observe.metrics import events
 from fleet.observe.stall.board import Board
 from fleet.observe.stall.leaving import exit_within, flush
-from fleet.observe.stall.words import EXIT_CODE, SILENCE, StallOutcome
+from fleet.observe.stall.words import EXIT_CODE, SILENCE, Findings, Stall, StallOutcome, State
 
 RETRY_S = 0.05
 # Time for the others to see that all have reported, before the board's host goes.
 _FAREWELL_S = 0.3
 Kind = Literal["notice", "alarm"]
-
-
-class Noticed(JsonForm):
-    """A stall, whatever it is about."""
-
-    worker: int
-    """Who noticed it."""
-
-
-class Located(JsonForm):
-    """Where a worker is."""
-
-    worker: int
-
-
-Stall = TypeVar("Stall", bound=Noticed)
-State = TypeVar("State", bound=Located)
 
 
 class Watch(threading.Thread, ABC, Generic[Stall, State]):
@@ -81,19 +62,24 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
         """Whether everybody is to be called, though somebody may just have done so."""
 
     @abstractmethod
-    def _tell(self, stall: Stall, states: Mapping[int, State], left: Set[int], addresses: Mapping[int, str]) -> None:
+    def _tell(self, found: Findings[Stall, State]) -> None:
         """Say what a call found; the job goes on."""
 
     @abstractmethod
-    def _outcome(
-        self,
-        stall: Stall,
-        states: Mapping[int, State],
-        left: Set[int],
-        addresses: Mapping[int, str],
-        trouble: str = "",
-    ) -> StallOutcome | None:
-        """How the job ends; None: it does not, for somebody is at work. `trouble`: why nobody else could be asked."""
+    def _outcome(self, found: Findings[Stall, State]) -> StallOutcome | None:
+        """How the job ends; None: it does not, for somebody is at work."""
+
+    @classmethod
+    def running(cls) -> Self | None:
+        """The watch of this process, if there is one."""
+        return next((thread for thread in threading.enumerate() if isinstance(thread, cls)), None)
+
+    def stop(self) -> None:
+        """End the watch, and let the others know that this worker left on purpose."""
+        atexit.unregister(self.stop)
+        self._stopping.set()
+        if threading.current_thread() is not self:
+            self.join(timeout=3 * self._answer_s)
 
     def _call(self, kind: Kind, stall: Stall) -> None:
         """Call everybody; if somebody else has just called, that call is answered first."""
@@ -124,11 +110,11 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
         try:
             self._mailbox.put(f"state/{number}/{self._worker}", own.to_json())
             if stall.worker == self._worker:
-                found = self._collect(number, own)
+                found = self._collect(number, stall, own)
                 if kind == "notice":
-                    self._tell(stall, *found)
+                    self._tell(found)
                     return
-                outcome = self._outcome(stall, *found)
+                outcome = self._outcome(found)
                 self._mailbox.put(f"outcome/{number}", "" if outcome is None else outcome.to_json())
             elif kind == "alarm":
                 outcome = self._await_outcome(number, stall)
@@ -140,7 +126,7 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
             outcome = self._alone(stall, self.host_is_silent)
         self._end_if(outcome)
 
-    def _collect(self, number: int, own: State) -> tuple[dict[int, State], set[int], dict[int, str]]:
+    def _collect(self, number: int, stall: Stall, own: State) -> Findings[Stall, State]:
         """The states of all, as far as they come in time, who has left, and where the others run."""
         others = [one for one in self._everybody if one != self._worker]
         keys = [f"state/{number}/{one}" for one in others]
@@ -148,7 +134,8 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
         self._mailbox.wait([key for key, one in zip(keys, others, strict=True) if one not in left], self._answer_s)
         states = [self._states.from_json(text) for text in self._mailbox.get_all(keys).values()]
         found = {self._worker: own, **{state.worker: state for state in states}}
-        return found, set(self._by_worker("left", others)), self._by_worker("address", others)
+        left = set(self._by_worker("left", others))
+        return Findings(stall, found, left, self._by_worker("address", others))
 
     def _by_worker(self, what: str, workers: Sequence[int]) -> dict[int, str]:
         found = self._mailbox.get_all([f"{what}/{one}" for one in workers])
@@ -164,7 +151,7 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
 
     def _alone(self, stall: Stall, trouble: str) -> StallOutcome | None:
         """What can be said when the others cannot be asked."""
-        return self._outcome(stall, {self._worker: self._state(stall)}, set(), {}, trouble)
+        return self._outcome(Findings(stall, {self._worker: self._state(stall)}, trouble=trouble))
 
     def _end_if(self, outcome: StallOutcome | None) -> None:
         if outcome is not None:

@@ -1,7 +1,5 @@
 """Where a thread of this process is: its stack with source lines, and the innermost line that the user wrote."""
 
-from __future__ import annotations
-
 import contextlib
 import linecache
 import sys

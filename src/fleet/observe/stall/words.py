@@ -1,10 +1,8 @@
 """What reports of stalls have in common: who is silent, the stacks, how a job ends."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from fleet.json_form import JsonForm
 from fleet.observe.waits.waiting import workers_text
@@ -16,24 +14,40 @@ SILENCE = "its process is stopped or stuck outside Python, or its machine is gon
 MAX_STACKS = 3
 
 
-class LocatedWorker(Protocol):
+class Noticed(JsonForm):
+    """A stall, whatever it is about."""
+
+    worker: int
+    """Who noticed it."""
+
+
+class Located(JsonForm):
     """Where one worker is."""
 
-    @property
-    def worker(self) -> int:
-        """The index of the worker."""
+    worker: int
+    host: str
+    pid: int
+    stack: tuple[str, ...]
+    """The stack of its main thread, or of the one that waits; innermost line last."""
 
-    @property
-    def pid(self) -> int:
-        """The id of its process."""
 
-    @property
-    def host(self) -> str:
-        """The machine that it runs on."""
+Stall = TypeVar("Stall", bound=Noticed)
+State = TypeVar("State", bound=Located)
 
-    @property
-    def stack(self) -> tuple[str, ...]:
-        """The stack of its main thread, or of the one that waits; innermost line last."""
+
+@dataclass(frozen=True)
+class Findings(Generic[Stall, State]):
+    """What the workers said of a stall.
+
+    `left` are the workers that have left the job, and `addresses` says where each one runs. `trouble` says why the
+    others could not be asked, if so; then the silence of a worker means nothing.
+    """
+
+    stall: Stall
+    states: Mapping[int, State]
+    left: Set[int] = frozenset()
+    addresses: Mapping[int, str] = field(default_factory=dict)
+    trouble: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,9 +83,9 @@ def ending_text(what: str, timeout_s: float) -> str:
     )
 
 
-def stack_lines(states: Iterable[LocatedWorker]) -> list[str]:
+def stack_lines(states: Iterable[Located]) -> list[str]:
     """Each stack once, with those who share it."""
-    shared: dict[tuple[str, ...], list[LocatedWorker]] = {}
+    shared: dict[tuple[str, ...], list[Located]] = {}
     for state in states:
         shared.setdefault(state.stack, []).append(state)
     lines = []
@@ -83,6 +97,6 @@ def stack_lines(states: Iterable[LocatedWorker]) -> list[str]:
     return lines
 
 
-def _owners(owners: Sequence[LocatedWorker]) -> str:
+def _owners(owners: Sequence[Located]) -> str:
     first = owners[0]
     return f"stack of {workers_text([one.worker for one in owners])} (pid {first.pid} on {first.host}):"

@@ -1,7 +1,5 @@
 """A length of time in words, as short as a reader needs it."""
 
-from __future__ import annotations
-
 
 def in_words(seconds: float) -> str:
     """`0.4 s`, `12 s`, `3 min 20 s`, `5 h 12 min`.

@@ -1,7 +1,5 @@
 """A thread that does one piece of work every so often, at once when it is asked to, and once more at the end."""
 
-from __future__ import annotations
-
 import os
 import queue
 import threading

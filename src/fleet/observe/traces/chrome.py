@@ -5,14 +5,11 @@ rows of their own beside them, since they wait without a thread and may overlap.
 application.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fleet.observe.traces.clocks import Offset, offsets
-from fleet.observe.traces.reading import Traced, TracedSpan
+from fleet.observe.traces.reading import Offset, Traced, TracedSpan, offsets
 
 LANES = 1 << 24
 """Rows that are no threads are numbered from here; Linux has no thread with such a number."""

@@ -3,8 +3,6 @@
 Each step of a worker is a trace there: its span, the parts inside it, its calls, and what servers did for them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import logging
@@ -16,8 +14,7 @@ from functools import cache
 from typing import Any
 
 from fleet import env
-from fleet.observe.traces.clocks import offsets
-from fleet.observe.traces.reading import Traced, TracedSpan
+from fleet.observe.traces.reading import Traced, TracedSpan, offsets
 
 TIMEOUT_S = 10
 ALL_S = 60.0

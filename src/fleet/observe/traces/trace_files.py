@@ -11,8 +11,6 @@ It is appended to, from a thread of its own, so that a process that is killed ha
 costs spans and nothing else.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import json

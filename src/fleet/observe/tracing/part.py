@@ -1,7 +1,5 @@
 """A part of a step, as a trace and torch.profiler show it, that no other figure counts."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

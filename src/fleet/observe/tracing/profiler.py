@@ -1,7 +1,5 @@
 """The names of a step's parts, for torch.profiler: `fleet.pull`, `fleet.push`, ... Torch is asked, never imported."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

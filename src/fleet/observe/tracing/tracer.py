@@ -5,8 +5,6 @@ makes meanwhile. A server records what it does for calls that are marked, and ne
 to tell looks at a flag first; nothing else is paid for by a job that is not traced.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

@@ -4,8 +4,6 @@ A process says it in its own log. Below fleetrun it also notes it (`wait_notes`)
 launcher speaks for all processes of its machine (`fleet.launch.run.waits`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import threading
@@ -18,6 +16,13 @@ from typing import Final, Self
 from fleet import env
 from fleet.jobfiles.wait_notes import forget_wait, note_wait
 
+NOTICE_S: Final = 10.0
+# How long a look at what is missing is waited for that nobody needs any more.
+_LAST_LOOK_S = 5.0
+
+_log = logging.getLogger(__name__)
+_purpose: ContextVar[str] = ContextVar("purpose", default="")
+
 DEFAULT_TIMEOUT_S: Final = 600.0
 
 
@@ -27,14 +32,6 @@ def served_timeout_s() -> float:
     Who has set FLEET_STEP_TIMEOUT_S alone lets a step take as long as that says.
     """
     return env.FLEET_STALL_TIMEOUT_S.get() or max(DEFAULT_TIMEOUT_S, env.FLEET_STEP_TIMEOUT_S.get() or 0.0)
-
-
-NOTICE_S: Final = 10.0
-# How long a look at what is missing is waited for that nobody needs any more.
-_LAST_LOOK_S = 5.0
-
-_log = logging.getLogger(__name__)
-_purpose: ContextVar[str] = ContextVar("purpose", default="")
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 What is left to fail afterwards is memory.
 """
 
-from __future__ import annotations
-
 import errno
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """The dense parameters of one optimizer group on one server: a flat buffer and its rule, in host memory or on a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 

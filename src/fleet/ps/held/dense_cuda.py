@@ -1,7 +1,5 @@
 """Dense parameters of a server on a GPU: values and state stay there, gradients are sent to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 

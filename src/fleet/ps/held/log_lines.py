@@ -1,7 +1,5 @@
 """What a server writes into its log about the job that was declared to it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fleet.ps.job.spec import JobSpec

@@ -1,7 +1,5 @@
 """A table with rows on a disk as it was at one moment: links to its files, and a copy of what they lack."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import weakref

@@ -1,7 +1,5 @@
 """First values of rows where there is no server: what an inference copy says about ids without a row."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -8,8 +8,6 @@ loses its slot is written back, and `write_back` writes all, so that the table c
 Legend: U keys of a batch, D the width of a row, W floats of state beside it; a record is D + W floats and three words.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import weakref

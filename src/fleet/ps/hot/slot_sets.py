@@ -9,8 +9,6 @@ somebody still works with never go: where a set has no others, all sets are cut 
 Legend: U keys of a batch, M those of them that are not there, S sets, W ways.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from types import ModuleType
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Checks that declarations share: of values, named with their owner, and of names of arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import wraps
@@ -11,6 +9,21 @@ from typing import Any, ParamSpec, TypeVar
 from fleet.errors import UsageError, UsageTypeError
 from fleet.json_form import shown
 from fleet.strategy.check import Check, RefusedError, Text
+
+P = ParamSpec("P")
+R = TypeVar("R")
+# What other libraries call the same thing, where the letters alone would lead elsewhere.
+ELSEWHERE = {
+    "learning_rate": "lr",
+    "epsilon": "eps",
+    "beta1": "betas",
+    "beta2": "betas",
+    "rho": "alpha",
+    "loc": "mean",
+    "scale": "std",
+    "stddev": "std",
+}
+
 
 T = TypeVar("T")
 
@@ -51,22 +64,6 @@ def set_frozen(target: object, **values: Any) -> None:
     """Set fields of a frozen dataclass from its own `__post_init__`."""
     for name, value in values.items():
         object.__setattr__(target, name, value)  # the dataclass is frozen for everyone else
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-# What other libraries call the same thing, where the letters alone would lead elsewhere.
-ELSEWHERE = {
-    "learning_rate": "lr",
-    "epsilon": "eps",
-    "beta1": "betas",
-    "beta2": "betas",
-    "rho": "alpha",
-    "loc": "mean",
-    "scale": "std",
-    "stddev": "std",
-}
 
 
 def says_what_was_meant(made: Callable[P, R]) -> Callable[P, R]:

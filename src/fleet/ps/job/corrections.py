@@ -1,11 +1,13 @@
 """Factors of a whole step: Adam's bias corrections, bit for bit those of csrc/rule/corrections.cc, and clipping's."""
 
-from __future__ import annotations
-
 from math import sqrt
 
 import numpy as np
 import torch
+
+EPSILON = 1e-6
+"""Added to a norm before dividing by it, as in torch."""
+
 
 LARGEST_TABLE = 1 << 20
 Number = float | torch.Tensor
@@ -43,10 +45,6 @@ class Corrections:
             return found
         computed = (1 - self._beta ** count.double()).pow(-self._exponent)
         return torch.where(count > self._size, computed, found)
-
-
-EPSILON = 1e-6
-"""Added to a norm before dividing by it, as in torch."""
 
 
 def factor_of(max_norm: float | None, squared_norm: float) -> float:

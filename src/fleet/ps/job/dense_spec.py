@@ -1,7 +1,5 @@
 """Dense parameters as declared: their groups, and the blocks that they are cut into, each on one server."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,10 +5,10 @@ Pushes count a key that has no row yet and drop its gradients. Admitted, it star
 >>> str(CountFilterEntry(5))
 'count_filter(count=5)'
 """
-# ruff: noqa: N802  (the names that users of Fleet know)
 
 from __future__ import annotations
 
+# ruff: noqa: N802  (the names that users of Fleet know)
 from fleet.errors import UsageError
 from fleet.ps.job.checks import checked, says_what_was_meant
 from fleet.ps.job.named_spec import EntrySpec

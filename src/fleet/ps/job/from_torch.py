@@ -1,7 +1,5 @@
 """The rule that a torch optimizer stands for: what servers do in place of its `step()`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,6 +12,8 @@ from fleet.json_form import shown
 from fleet.optim.kinds import kind_of
 from fleet.ps.job import rules
 from fleet.ps.job.named_spec import RuleSpec
+
+Named = tuple[str, torch.Tensor, int]  # name, parameter, group
 
 # They change how torch computes, not what.
 HINTS = frozenset({"foreach", "fused"})
@@ -157,9 +157,6 @@ def check_fresh(optimizer: Optimizer) -> None:
 def _number(value: Any) -> float:
     """torch takes a tensor of one element where it takes a number."""
     return float(value.item() if isinstance(value, torch.Tensor) else value)
-
-
-Named = tuple[str, torch.Tensor, int]  # name, parameter, group
 
 
 def distinct_parameters(parameters: Iterable[Named]) -> list[Named]:

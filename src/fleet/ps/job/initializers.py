@@ -3,10 +3,10 @@
 >>> str(Uniform(-0.01, 0.01))
 'uniform(high=0.01, low=-0.01)'
 """
-# ruff: noqa: N802  (they read as nouns where a table is described)
 
 from __future__ import annotations
 
+# ruff: noqa: N802  (they read as nouns where a table is described)
 from fleet.errors import UsageError
 from fleet.ps.job.checks import checked, says_what_was_meant
 from fleet.ps.job.named_spec import InitializerSpec

@@ -1,7 +1,5 @@
 """How many threads one call of the native core uses in this process."""
 
-from __future__ import annotations
-
 from fleet import _native, env
 from fleet.cores import num_cores
 

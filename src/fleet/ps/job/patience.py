@@ -1,7 +1,5 @@
 """How long a worker waits, for a server and for the other workers, and a server for its workers, before it gives up."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from fleet import env

@@ -4,8 +4,6 @@ Every operation is rounded by itself and stands in the order of the native rule:
 division by a number (which torch turns into a product). So the bits are the same, but where `bound` says otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ model, operators of programs. `csrc/rule/` has each once more, for tables and bu
 fastest. tests/unit/ps/job/test_rules_contract.py holds every home of a rule to its row here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan

@@ -10,10 +10,10 @@ parameter needs a group of its own, on one server and uncut.
 >>> str(Adagrad(lr=0.05, per_row=True))
 'adagrad_row(eps=1e-10, initial_accumulator_value=0, lr=0.05, lr_decay=0, maximize=0, weight_decay=0)'
 """
-# ruff: noqa: ARG001, N802  (arguments are read by `_rule`; named like the classes of torch.optim that they stand for)
 
 from __future__ import annotations
 
+# ruff: noqa: ARG001, N802  (arguments are read by `_rule`; named like the classes of torch.optim that they stand for)
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import signature

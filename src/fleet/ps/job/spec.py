@@ -6,8 +6,6 @@ the names and arguments of rules, initialisers and entries, which the native cor
 `fleet.rules`, `fleet.initializers` and `fleet.entries`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from fleet.errors import UsageError

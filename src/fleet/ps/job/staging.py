@@ -5,8 +5,6 @@ it, which gives a buffer out again only after the copies that use it are done. W
 functions do nothing.
 """
 
-from __future__ import annotations
-
 import torch
 
 

@@ -1,7 +1,5 @@
 """Meetings of workers on a server: each says something, and learns what the others have said, or who has not come."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Collection
 from contextlib import suppress

@@ -11,7 +11,8 @@ Near the end of an epoch a slow worker that takes one more piece would hold ever
 more, if faster workers will have done all that is left before it could have done that piece. Among those
 that still take pieces the fastest is never told so: everything is handed out.
 
-This is measured, not part of a server's state: after a restart everybody is handed pieces until it is known again.
+How fast workers are is measured, not part of a server's state: after a restart everybody is handed pieces until it is
+known again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,16 @@ from fleet.errors import CommunicationError, NotReadyError, UsageError
 
 if TYPE_CHECKING:
     from fleet.ps.proto import ps_pb2
+
+# How many of the newest epochs of a queue are always remembered; how many epochs of all queues, and how many pieces, as
+# long as there is room; and for how many epochs only counts are.
+NUM_EPOCHS = 4
+
+NUM_KEPT = 1024
+PIECES_KEPT = 200_000
+NUM_FORGOTTEN = 4096
+MAX_NAME = 200
+MAX_PIECES = 10_000_000
 
 
 SHORTEST_S = 0.05
@@ -91,16 +102,6 @@ class Pace:
         speed = sum(1 / max(piece_s, 1e-9) for piece_s in others)
         own.is_over = 2 * own_s > (num_left + 1.5 * len(others)) / speed
         return own.is_over
-
-
-# How many of the newest epochs of a queue are always remembered; how many epochs of all queues, and how many pieces, as
-# long as there is room; and for how many epochs only counts are.
-NUM_EPOCHS = 4
-NUM_KEPT = 1024
-PIECES_KEPT = 200_000
-NUM_FORGOTTEN = 4096
-MAX_NAME = 200
-MAX_PIECES = 10_000_000
 
 
 class Key(NamedTuple):

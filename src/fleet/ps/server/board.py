@@ -1,7 +1,5 @@
 """Notes that the workers' watches leave for each other on a server: few, in memory, and lost when it dies."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from typing import TYPE_CHECKING

@@ -16,7 +16,6 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from fleet.errors import EndpointError, FleetError
 from fleet.net import Endpoint, Hold, listen, own_address
 from fleet.ps.server.grpc_door import SizeGuard, TokenGuard, abort
-from fleet.ps.server.roots import confine
 from fleet.ps.server.strangers import Strangers
 from fleet.ps.wire.budget import MessageBudget, OverBudgetError
 from fleet.ps.wire.callers import Caller, Departures, answering
@@ -188,8 +187,6 @@ def _answer(
             try:
                 account.take(len(request))
                 header, tensors = decode(f"{method}Request", request)
-                if hasattr(header, "folder"):
-                    confine(header.folder)
                 with answering(caller):
                     with request_span(method, header):
                         reply = service.handle(method, header, tensors)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from fleet import env, roles
-from fleet.errors import FleetError, UsageError
+from fleet.errors import CommunicationError, FleetError, UsageError
 from fleet.jobfiles import chaos_notes
 from fleet.jobfiles.layouts import server_folder
 from fleet.jobfiles.serving import note_serving
@@ -75,6 +75,7 @@ def serve(
 
     In a durable job of fleetrun, SIGTERM alone ends it: a worker that was killed while it left one server after the
     other comes back, and needs them all. fleetrun sends it when every worker has ended.
+    CommunicationError, after the same end, if a change that its journal has could not be made: the next life makes it.
     `is_held` says that this process holds the port already, as fleetrun does for its children.
     Outside the main thread there are no signals, and `service.finished` alone ends it, or `closed`, by which another
     thread tells it to stop.
@@ -96,6 +97,7 @@ def serve(
     watch(service, server.refused)
     plane: PlaneServer | None = None
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
+    broken: threading.Event = getattr(service, "broken", None) or threading.Event()
     closed = closed or threading.Event()
     stays = env.FLEET_DURABLE.text() is not None and env.FLEET_JOB_ID.text() is not None
     with _told_to_stop() as told:
@@ -111,8 +113,11 @@ def serve(
             print(f"Server listening on {server.address}", flush=True)
             note_serving(server.address)
             chaos_notes.note("serving")
-            while not told and not closed.is_set() and not ended.is_set() and (stays or not finished.is_set()):
+            ends = (closed, broken, ended) if stays else (closed, broken, ended, finished)
+            while not told and not any(one.is_set() for one in ends):
                 time.sleep(_LOOK_S) if stays else finished.wait(_LOOK_S)
+            if broken.is_set():
+                raise CommunicationError("a change that is in the journal failed half-way; this server starts again")
             _log.info("%s", "a server no more" if ended.is_set() else _why(told, finished))
         finally:
             if (close := getattr(service, "close", None)) is not None:

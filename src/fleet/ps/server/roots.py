@@ -5,9 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fleet import env
 from fleet.errors import UsageError
+from fleet.ps.proto import ps_pb2
+from fleet.ps.wire.messages import METHODS
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+PATHS = ("folder", "keys_to")
+"""The fields of requests that name what a server writes or reads."""
+
+
+_PATHS_OF = {
+    method: [name for name in PATHS if name in getattr(ps_pb2, f"{method}Request").Header.DESCRIPTOR.fields_by_name]
+    for method in METHODS
+}
+
+
+def confine_request(method: str, header: Message) -> None:
+    """UsageError if a request names a path outside of the roots; a folder must be named, a list of keys need not be."""
+    for name in _PATHS_OF.get(method, ()):
+        if (path := getattr(header, name)) or name == "folder":
+            confine(path)
 
 
 def confine(folder: str) -> None:

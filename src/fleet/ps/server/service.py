@@ -30,6 +30,7 @@ from fleet.ps.server.changing import Changing
 from fleet.ps.server.clipping import StepClipping
 from fleet.ps.server.declaring import Declaring, Opening
 from fleet.ps.server.pushes import Pushes
+from fleet.ps.server.roots import confine_request
 from fleet.ps.standby.standby import Standby
 from fleet.ps.standby.standing import Part, Standing
 from fleet.ps.steps.core import Core
@@ -64,6 +65,8 @@ class Service:
         folder = None if model_dir is None else storage.checked_folder(model_dir)
         self.core = Core(device)
         self.core.is_copy = standing is not None and standing.part is Part.COPY
+        self.broken = self.core.is_torn
+        """Set when this server must be started again: its journal has a change that it could not make."""
         if journal is not None:
             self.core.durability = Durability(self.core, *journal)
             if self._is_deserted:
@@ -114,6 +117,7 @@ class Service:
         if function is None:
             raise UsageError(f"there is no method {method!r}")
         self.core.admit(header.caller.term)  # type: ignore[attr-defined]  # every request says who calls
+        confine_request(method, header)
         return function(header, tensors)
 
     @property

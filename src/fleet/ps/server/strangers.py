@@ -1,7 +1,5 @@
 """Callers without the job's token: refused, slowed down if they go on, and logged without filling the log."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

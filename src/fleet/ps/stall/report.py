@@ -1,12 +1,11 @@
 """Who keeps a job with servers waiting, and the text that says so; functions of data, without a process in sight."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from fleet.observe.stall.words import (
     SILENCE,
+    Findings,
     StallOutcome,
     ending_text,
     left_text,
@@ -29,19 +28,9 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class WaitFindings:
-    """What the workers said of a stall.
+class WaitFindings(Findings[OverdueWait, WorkerState]):
+    """What the workers said; `seen` are those that answered the call before this one, not long ago."""
 
-    `left` are the workers that have left the job, and `addresses` says where each one runs. `trouble` says why the
-    others could not be asked, if so; then the silence of a worker means nothing. `seen` are those that answered the
-    call before this one, not long ago.
-    """
-
-    stall: OverdueWait
-    states: Mapping[int, WorkerState]
-    left: Set[int]
-    addresses: Mapping[int, str]
-    trouble: str = ""
     seen: Set[int] = frozenset()
 
 

@@ -1,7 +1,5 @@
 """How long this process has run since a moment, without the time in which it was stopped or its machine suspended."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,10 +1,8 @@
 """What one worker knows of itself when somebody has waited too long, as data that travels to the others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
-from fleet.observe.stall.watch import Located, Noticed
+from fleet.observe.stall.words import Located, Noticed
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ import contextlib
 import logging
 import os
 import socket
-import threading
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, FleetError
@@ -22,7 +21,7 @@ from fleet.jobfiles.terms import own_term
 from fleet.observe.metrics.steps import steps
 from fleet.observe.stall.watch import Kind, Watch
 from fleet.observe.stall.whereabouts import whereabouts
-from fleet.observe.stall.words import SILENCE, StallOutcome
+from fleet.observe.stall.words import SILENCE, Findings, StallOutcome
 from fleet.observe.waits.waiting import LongWait, present_waits
 from fleet.ps.proto import ps_pb2
 from fleet.ps.stall.remote_board import RemoteBoard, asked
@@ -87,22 +86,10 @@ class ServedWatch(Watch[OverdueWait, WorkerState]):
         self.num_steps: Callable[[], int] | None = None
         """How many steps this worker has made; None before it has joined the servers."""
 
-    @staticmethod
-    def running() -> ServedWatch | None:
-        """The watch of this process, if there is one."""
-        return next((thread for thread in threading.enumerate() if isinstance(thread, ServedWatch)), None)
-
     def start(self) -> None:
         """Begin to watch; a script that ends without `stop_worker` ends the watch too."""
         atexit.register(self.stop)
         super().start()
-
-    def stop(self) -> None:
-        """End the watch, and let the others know that this worker left on purpose."""
-        atexit.unregister(self.stop)
-        self._stopping.set()
-        if threading.current_thread() is not self:
-            self.join(timeout=3 * self._answer_s)
 
     def run(self) -> None:
         try:
@@ -213,23 +200,14 @@ class ServedWatch(Watch[OverdueWait, WorkerState]):
             stack=stack,
         )
 
-    def _tell(
-        self, stall: OverdueWait, states: Mapping[int, WorkerState], left: Set[int], addresses: Mapping[int, str]
-    ) -> None:
+    def _tell(self, found: Findings[OverdueWait, WorkerState]) -> None:
         raise NotImplementedError("a long wait is told by whoever waits")
 
-    def _outcome(
-        self,
-        stall: OverdueWait,
-        states: Mapping[int, WorkerState],
-        left: Set[int],
-        addresses: Mapping[int, str],
-        trouble: str = "",
-    ) -> StallOutcome | None:
-        if not trouble and not any(self._is_too_long(wait) for wait in present_waits()):
+    def _outcome(self, found: Findings[OverdueWait, WorkerState]) -> StallOutcome | None:
+        if not found.trouble and not any(self._is_too_long(wait) for wait in present_waits()):
             return None  # what was waited for has come meanwhile
-        seen = set() if trouble else self._seen(stall, states)
-        return outcome_of(WaitFindings(stall, states, left, addresses, trouble, seen), self._limits)
+        seen = set() if found.trouble else self._seen(found.stall, found.states)
+        return outcome_of(WaitFindings(**vars(found), seen=seen), self._limits)
 
     def _alone(self, stall: OverdueWait, trouble: str) -> StallOutcome | None:
         """The outcome once server 0 is silent for good; None while it may be busy, or about to come back."""

@@ -5,8 +5,6 @@ step it is, less often the longer a job runs, so an age is right to about a two-
 began; what is in doubt is kept.
 """
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The time by which rows grow old: the steps of the workers, counted on through their lives and through loads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -118,10 +118,12 @@ class Core:
             return change.apply(self.state, asked, none)
         except Exception as error:
             what = f"{kind.name.lower()} failed half-way on this server: {error}"
-            self.failure = f"{what}; it is started again, or load a checkpoint"
-            if self.durability is not None:
-                self.is_torn.set()
-            raise
+            if self.durability is None:
+                self.failure = f"{what}; load a checkpoint"
+                raise
+            self.is_torn.set()
+            self.failure = f"{what}; it starts again, and makes that from its journal"
+            self.refuse_failed()
 
     def once(
         self,
@@ -274,9 +276,11 @@ class Core:
         return None
 
     def refuse_failed(self) -> None:
-        """CommunicationError if no step can be completed any more."""
+        """CommunicationError if no step can be completed any more, unless this server is started again."""
         if self.failure is not None:
-            raise CommunicationError(self.failure)
+            error = CommunicationError(self.failure)
+            error.retryable = self.is_torn.is_set()
+            raise error
 
     def close(self) -> None:
         """Let calls that wait end with an error."""

@@ -1,7 +1,5 @@
 """The door of a server: while a cut is made, pushes that are not in it wait there."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """A gate around a server's state: many threads change parts of it at once, or one has all of it to itself."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 A worker harms its calls (`faulty_transport`), a server its journal.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import random

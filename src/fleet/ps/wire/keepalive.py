@@ -5,8 +5,6 @@ it waits. A server that is pinged more often than it allows takes that for an at
 (`too_many_pings`), with or without calls on it.
 """
 
-from __future__ import annotations
-
 Options = tuple[tuple[str, int], ...]
 
 PING_S = 20.0

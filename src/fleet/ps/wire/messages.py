@@ -12,8 +12,6 @@ message in one step, begin at a multiple of 8 in it, and are handed to the recei
 (7, b'12345678')
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 

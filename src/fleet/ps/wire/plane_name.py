@@ -1,7 +1,5 @@
 """What the data plane of a server is called on its own machine."""
 
-from __future__ import annotations
-
 
 def plane_name(address: str, port: int) -> str:
     """The abstract name of its Unix socket, by the address and the port of its gRPC endpoint.

@@ -29,6 +29,11 @@ from fleet.observe import progress
 if TYPE_CHECKING:
     from fleet.collective.world.util import Util
 
+Step = Callable[[nn.Module, Any], tuple[Any, Any] | tuple[Any, Any, Any] | tuple[Any, Any, Any, Any]]
+MetricLike = Metric | Callable[[Any, Any], torch.Tensor | float]
+_METHODS = ("update", "state", "merge", "compute", "reset")
+log = logging.getLogger(__name__)
+
 
 @contextmanager
 def common_statistics(model: object, util: Util | None, *, of_first: bool) -> Iterator[None]:
@@ -61,14 +66,6 @@ def _put(tensors: list[torch.Tensor], values: torch.Tensor) -> None:
     parts = values.split([one.numel() for one in tensors])
     for one, part in zip(tensors, parts, strict=True):
         one.data.copy_(part.view(one.shape))
-
-
-Step = Callable[[nn.Module, Any], tuple[Any, Any] | tuple[Any, Any, Any] | tuple[Any, Any, Any, Any]]
-MetricLike = Metric | Callable[[Any, Any], torch.Tensor | float]
-
-_METHODS = ("update", "state", "merge", "compute", "reset")
-
-log = logging.getLogger(__name__)
 
 
 def evaluate(

@@ -1,7 +1,5 @@
 """Tells `fleet.observe.metrics` when a model is called to be trained, and with how many samples."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

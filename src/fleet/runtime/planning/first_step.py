@@ -1,7 +1,7 @@
 """The first step of a training script, or of a loop of our own: what it shows about the model.
 
-It ends at once: no `finally`, no `with` and no atexit handler of the script runs, so that nothing is saved over what
-an earlier run has left. What it had written into files that are still open is flushed before.
+Behind it the script of `fleetrun plan` ends at once: no `finally`, no `with` and no atexit handler of it runs, so that
+nothing is saved over what an earlier run has left. What it had written into open files is flushed before.
 """
 
 from __future__ import annotations

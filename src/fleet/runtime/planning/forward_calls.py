@@ -1,7 +1,5 @@
 """The calls of a model before its first step: noted as the script makes them, then made again and timed."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections import Counter

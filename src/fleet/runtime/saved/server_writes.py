@@ -1,7 +1,5 @@
 """What all servers write into one folder: begun, waited for, and described with the moment that it is of."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence

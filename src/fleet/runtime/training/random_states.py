@@ -1,7 +1,5 @@
 """The streams of random numbers that a worker draws from: torch's (CPU and its device), Python's and numpy's."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import random

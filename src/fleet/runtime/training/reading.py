@@ -1,7 +1,5 @@
 """A checkpoint that is being loaded: its files checked, then elements from whatever pieces hold them into tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Loads a checkpoint into a run: everything is checked, on all workers, before anything is changed on one."""
 
-from __future__ import annotations
-
 import logging
 from typing import cast
 

@@ -1,7 +1,5 @@
 """What belongs to a collective run: model, optimizer and objects; and what each of them gives to a checkpoint."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `fleet.Checkpoint` asks of a run, and the collective run, which writes all of its state itself."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import secrets

@@ -12,8 +12,6 @@ For save number N of a checkpoint:
                     store's host, waits for them
 """
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """What belongs to a run beside servers and is not on them: settings, objects, random numbers of each worker."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

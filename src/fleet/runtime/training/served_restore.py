@@ -1,7 +1,5 @@
 """Loads a checkpoint into a run beside servers: checked on all workers before the servers change anything."""
 
-from __future__ import annotations
-
 import json
 
 from fleet.checkpoint import read_manifest

@@ -5,8 +5,6 @@ copy, while nobody trains, and go on to write beside the workers. In sync mode w
 step can be complete without it. The folder is committed when all have written.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 All of them meet twice: with what each has written, and to learn whether worker 0 has committed it.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

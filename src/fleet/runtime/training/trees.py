@@ -6,8 +6,6 @@ Numbers, text, None and lists stand for themselves. Everything else is an object
     {"float": "inf"}   {"tensor": KEY}   {"array": KEY}
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ shards (DTensor)             each writes its own; of several copies of the model
 known to one worker          that one writes all of it
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

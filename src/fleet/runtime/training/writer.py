@@ -4,8 +4,6 @@ Every worker writes its own files; worker 0 makes the folder before and the mani
 fails on one worker ends the save on all of them, and what was written is deleted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -264,7 +264,7 @@ def test_no_difference() -> None:
 def test_rules_say_what_they_return() -> None:
     for rule in (rules.SGD, rules.Momentum, rules.Sum):
         assert get_type_hints(rule)["return"] is RuleSpec
-        assert inspect.signature(rule).return_annotation == "RuleSpec"
+        assert inspect.signature(rule).return_annotation == "RuleSpec"  # as help() shows it
 
 
 def test_rules_have_all_their_arguments() -> None:

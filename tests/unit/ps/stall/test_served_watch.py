@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 
 from fleet.errors import CommunicationError
-from fleet.observe.stall.words import StallOutcome
+from fleet.observe.stall.words import Findings, StallOutcome
 from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.server.service import Service
 from fleet.ps.stall.remote_board import RemoteBoard
@@ -144,4 +144,4 @@ def test_one_that_comes_while_all_are_asked_is_no_stall(waiting: LongWait, has_c
     states = {0: WorkerState(0, "left", 10), 1: WorkerState(1, "left", 11)}
     if has_come:
         waiting.end()
-    assert (watch._outcome(stall, states, set(), {}) is None) is has_come
+    assert (watch._outcome(Findings(stall, states)) is None) is has_come

@@ -140,8 +140,9 @@ def test_a_change_that_fails_half_way_fails_the_server_until_it_has_replayed(
     with monkeypatch.context() as patch:
         patch.setattr(changes, "CHANGES", {**CHANGES, kind: CHANGES[kind]._replace(apply=breaks)})
         patch.setattr("fleet.ps.steps.core.CHANGES", changes.CHANGES)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(CommunicationError, match=f"{kind.name.lower()} failed half-way .*: .*No space") as refused:
             service.handle(method, *asked(method, caller, tmp_path / "saved"))
+        assert refused.value.retryable
     assert service.core.is_torn.is_set()
     header, tensors = right("Push", caller)
     header.sequence = 10

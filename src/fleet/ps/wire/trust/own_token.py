@@ -5,8 +5,6 @@ So each user has a token of his own there, in a file that nobody else can read: 
 same for all processes of that user.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

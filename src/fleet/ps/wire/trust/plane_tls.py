@@ -4,8 +4,6 @@ The native core brings no OpenSSL along. It takes the one that Python's own `ssl
 in and cannot be reached, the system's.
 """
 
-from __future__ import annotations
-
 import logging
 from functools import cached_property
 

@@ -3,8 +3,6 @@
 gRPC says no more than "Socket closed" then, as of a server that dies, which is worth another try; this is not.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 

@@ -18,8 +18,6 @@ Inputs must not change while a call runs. It releases the GIL and reads them mor
 in the meantime gives a wrong result or a crash.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What a worker was told in meetings with others, in a file of its own: its next life is told the same."""
 
-from __future__ import annotations
-
 import json
 import os
 import zlib

@@ -1,7 +1,5 @@
 """Where the data of a worker is, while `fleet.prefetch` reads it ahead of what is trained on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

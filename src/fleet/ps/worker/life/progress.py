@@ -18,8 +18,6 @@ what was inside the loops that are empty now, so counts are noted at the end of 
 Parts. Whatever else is small and must go on, such as the state of a scheduler, is stored with each push as well.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import CommunicationError, UsageError
-from fleet.observe.metrics.step_count import StepCount
+from fleet.observe.metrics.steps import StepCount
 from fleet.ps.worker.life.answer_file import AnswerFile
 from fleet.ps.worker.life.reader_place import Reader, ReaderPlace
 

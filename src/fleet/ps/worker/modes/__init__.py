@@ -1,7 +1,5 @@
 """How workers and servers keep step: one small class for each mode behind one interface."""
 
-from __future__ import annotations
-
 from fleet.errors import UsageError
 from fleet.ps.worker.modes.async_mode import Async
 from fleet.ps.worker.modes.base import PushPolicy, Setup

@@ -30,6 +30,17 @@ if TYPE_CHECKING:
     from fleet.ps.worker.sending.flat import FlatParameters
     from fleet.ps.worker.sending.flat_layout import Portion
 
+BUCKET_BYTES = 256 << 10
+"""The least size of a bucket, but for the last one of a group: each bucket costs a message."""
+
+MOST_BUCKETS = 128
+"""The most buckets of one group on one server: a large group has larger ones."""
+
+LEAST_BYTES = 64 << 10
+"""A server that gets less of a group gets it with the push."""
+
+_log = logging.getLogger(__name__)
+
 
 PATIENCE = 3
 """How many rounds in a row must be wasted before the first rest."""
@@ -62,16 +73,6 @@ class Backoff:
         self.resting, self._rest = self._rest, min(2 * self._rest, LONGEST_REST)
         self._num_wasted = PATIENCE - 1  # after a rest, one wasted round is enough
         return True
-
-
-BUCKET_BYTES = 256 << 10
-"""The least size of a bucket, but for the last one of a group: each bucket costs a message."""
-MOST_BUCKETS = 128
-"""The most buckets of one group on one server: a large group has larger ones."""
-LEAST_BYTES = 64 << 10
-"""A server that gets less of a group gets it with the push."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)

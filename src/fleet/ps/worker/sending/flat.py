@@ -8,8 +8,6 @@ last bits of a result, by alignment. Parameters that begin on the same server an
 and spans that touch are one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -230,6 +228,10 @@ class FlatParameters:
     def absent(self, groups: Collection[int]) -> list[str]:
         """The parameters of some groups that had no gradient when they were last collected."""
         return [slot.name for slot in self._slots if slot.is_absent and slot.group in groups]
+
+    def has_gradients(self) -> bool:
+        """Whether any parameter had a gradient when they were last collected."""
+        return any(not slot.is_absent for slot in self._slots if slot.group != self._statistics)
 
     def note_presence(self) -> None:
         """Mark in the `shared_buffer` which parameters have a gradient here."""

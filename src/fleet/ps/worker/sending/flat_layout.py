@@ -1,7 +1,5 @@
 """Where parameters lie in flat buffers: who begins where, and which spans of them a server holds."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -67,6 +67,8 @@ class WorkerChanges:
         self._answers = answers
         self._lock = threading.Lock()
         self._half_made: _HalfMade | None = None
+        self.has_left = False
+        """Whether a former life has left, or was about to: no step waits for this one."""
 
     def finish(self) -> None:
         """Finish what a former life of this worker has begun."""
@@ -82,7 +84,9 @@ class WorkerChanges:
                 client.follow(server_set)
         if finished is not None:
             self._note(finished)
-        self._outbox.done()
+        self.has_left = self._outbox.has_left
+        if not self.has_left:
+            self._outbox.done()
 
     def make(
         self,

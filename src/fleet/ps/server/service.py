@@ -33,6 +33,7 @@ from fleet.ps.server.pushes import Pushes
 from fleet.ps.server.roots import confine_request
 from fleet.ps.steps.core import Core
 from fleet.ps.steps.missing_workers import awaited_by_all
+from fleet.ps.wire.budget import MessageBudget
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -57,6 +58,8 @@ class Service:
         """Set while no worker is left; one that has left may come back for another life."""
         folder = None if model_dir is None else storage.checked_folder(model_dir)
         self.core = Core(device)
+        self.budget = MessageBudget()
+        """The room for messages to this server, by whatever way they come."""
         self.broken = self.core.is_torn
         """Set when this server must be started again: its journal has a change that it could not make."""
         self.state = self.core.state

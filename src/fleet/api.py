@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import atexit
+from multiprocessing import current_process
 from typing import TYPE_CHECKING
 
-from fleet.errors import NotReadyError, RoleError, UsageTypeError
+from fleet.errors import NotReadyError, RoleError, UsageError, UsageTypeError
 from fleet.jobfiles.ending import note_the_end
 from fleet.observe.logs import show_logs, warn_of_misspelt_variables
-from fleet.observe.metrics.step_count import StepCount
-from fleet.observe.metrics.steps import steps
+from fleet.observe.metrics.steps import StepCount, steps
 from fleet.observe.metrics.writer import begin as begin_figures
 from fleet.observe.traces.trace_files import begin as begin_trace
 from fleet.roles import Identity, Role, RoleMaker, discover
@@ -67,6 +67,11 @@ class Fleet(TrainingCalls):
             raise UsageTypeError(
                 f"strategy must be a DistributedStrategy, got {type(strategy).__name__}; make one with "
                 "fleet.DistributedStrategy() and set its fields"
+            )
+        if getattr(current_process(), "_inheriting", False):  # multiprocessing imports the script there once more
+            raise UsageError(
+                "fleet.init() was called again in a process that multiprocessing starts, as a DataLoader with spawn "
+                "does; put what the script does behind if __name__ == '__main__':"
             )
         strategy = self._strategy if strategy is None else strategy
         maker = role_maker or self._role_maker or discover(is_collective)

@@ -78,3 +78,12 @@ def test_on_two_machines(tmp_path: Path, program: Path) -> None:
         results = [job.finish() for job in jobs]
     assert [result.code for result in results] == [0, 0], results
     assert re.search(LEARNED, results[0].out), results[0]
+
+
+def test_a_script_that_spawned_processes_run_again_says_so(tmp_path: Path) -> None:
+    """As those of `DataLoader(..., multiprocessing_context="spawn")` do where nothing stands behind `if __name__`."""
+    spawns = "import multiprocessing as mp\n\nimport fleet\n\nfleet.init()\nmp.get_context('spawn').Process().start()\n"
+    with running([sys.executable, script(tmp_path, spawns)], tmp_path, clean_environ(), warm=False) as process:
+        said = process.communicate(timeout=LIMIT_S)[1]
+    assert "fleet.init() was called again in a process that multiprocessing starts" in said
+    assert "put what the script does behind if __name__ == '__main__':" in said

@@ -42,6 +42,10 @@ TWICE = (
 )
 CLIPPED = "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
 SKIPPED = "    if step == 1 and fleet.worker_index() == 1:\n        continue\n"
+BACKWARD, ZERO_GRAD = "    loss.backward()\n", "    optimizer.zero_grad()\n"
+HOOKED = "model.rows.weight.register_hook(print)\n"
+MILLISECONDS = "derived=[fleet.data.Derived.hour('user', 'time')], delimiter=',', header=True"
+FLAT_TARGETS = "fleet.metrics.Accuracy().update(torch.zeros(4, 1), torch.zeros(4))\n"
 COLLECTIVE_BATCH = "    loss = "
 COLLECTIVE_MODEL = "model = fleet.distributed_model(Tower())\n"
 DDP = "torch.nn.parallel.DistributedDataParallel"
@@ -73,6 +77,17 @@ IN_ONE_PROCESS = {
     "the model made anew behind `fleet.init_worker`": after_init_worker(MODEL),
     "a second optimizer behind `fleet.init_worker`": after_init_worker(OPTIMIZER),
     "served with numbers, trained on hashes": at_the_end(HASHED, fails=False),
+    "a loop without `optimizer.zero_grad()`": mistake((ZERO_GRAD, ""), fails=False),
+    "a loop without `loss.backward()`": mistake((BACKWARD, ""), fails=False),
+    "`zero_grad()` between `backward()` and `step()`": mistake(
+        (ZERO_GRAD + BACKWARD, BACKWARD + ZERO_GRAD), fails=False
+    ),
+    "a loop without `optimizer.step()`": mistake((STEP, ""), fails=False),
+    "a hook on the `weight` of rows": after_init_worker(HOOKED),
+    "the label among the numbers": after_init_worker(read("", "numbers=['bought']")),
+    "a number that stands twice": after_init_worker(read("", "numbers=['price', 'price']")),
+    "milliseconds read as seconds": after_init_worker(read("bought,time\n1,1700000000000\n", MILLISECONDS)),
+    "`Accuracy` of scores [B, 1] and labels [B]": after_init_worker(FLAT_TARGETS),
 }
 
 IN_JOBS_OF_TWO = {
@@ -90,5 +105,9 @@ IN_JOBS_OF_TWO = {
     ),
     "DDP inside it": collective((COLLECTIVE_MODEL, f"model = fleet.distributed_model({DDP}(Tower()))\n")),
     "`--servers 1 --workers 2`, meant as numbers": command("--servers", "1", "--workers", "2"),
+    "a shell script": beside_servers(("import sys\n", "#!/bin/sh\nexec python train.py\n")),
+    "`optimizer.step()` on one worker alone": beside_servers(
+        (STEP, f"    if not fleet.is_first_worker():\n    {STEP}"), fails=False
+    ),
     "options behind the script": command(arguments=("train.py", "--server_num", "1", "--worker_num", "2")),
 }

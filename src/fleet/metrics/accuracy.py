@@ -41,7 +41,7 @@ class Accuracy(Sums):
         """
         inputs.tensors(outputs=outputs, targets=targets)
         each = targets.to(outputs.device)
-        if outputs.dim() == targets.dim() + 1 and outputs.shape[:-1] == targets.shape and outputs.shape[-1] > 0:
+        if outputs.dim() == targets.dim() + 1 and outputs.shape[:-1] == targets.shape and outputs.shape[-1] > 1:
             inputs.numbers(self._doubts, outputs.detach(), "outputs")
             is_right = outputs.detach().argmax(-1).flatten() == targets.detach().flatten().to(outputs.device)
         elif outputs.shape == targets.shape:
@@ -51,8 +51,8 @@ class Accuracy(Sums):
             is_right = (outputs >= self._threshold) == (targets > 0)
         else:
             raise UsageError(
-                "outputs must be of the targets' shape, or have a score for each class behind it, got "
-                f"{list(outputs.shape)} and {list(targets.shape)}"
+                "outputs must be of the targets' shape, or have a score for each of two classes or more behind it, got "
+                f"{list(outputs.shape)} and {list(targets.shape)}; for one score a sample give outputs.squeeze(1)"
             )
         weights = inputs.weights(self._doubts, weight, each, "sample")
         self._add(torch.stack([(weights * is_right).sum(), weights.sum()]))

@@ -22,7 +22,8 @@ _WHAT_IT_IS = """
     is_signed is_tensor ndimension nelement numel numpy size storage_offset storage_type stride tolist type
     untyped_storage
 """
-_HOW_IT_IS_TRAINED = "register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad"
+_HOW_IT_IS_TRAINED = "requires_grad_ retain_grad"
+_HOOKS = frozenset({"register_hook", "register_post_accumulate_grad_hook"})
 # Their results have no elements either, and are plain tensors.
 _WHERE_IT_IS_AND_ITS_LIKE = """
     as_subclass bfloat16 clone contiguous cpu cuda detach double empty_like float full_like half new_empty new_tensor
@@ -53,6 +54,11 @@ class RowsWeight(nn.Parameter):
             if name == "__set__" and what == "data" and args[1].numel():
                 raise not_written(".data = tensor")
             name = what
+        elif name in _HOOKS:
+            raise UsageError(
+                f"weight of a fleet.nn module: {name}() would never call the hook, for gradients go to the rows; take "
+                "them where they are looked up: found = module(ids), found.register_hook(hook)"
+            )
         elif not _is_harmless(name) and not (name == "copy_" and not args[1].numel()):  # as load_state_dict does
             raise not_written(f"{name}()") if _writes(name) else _no_values(f"{name}()")
         with torch._C.DisableTorchFunctionSubclass():

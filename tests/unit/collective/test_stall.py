@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fleet.collective.stall.flight import Operation, Progress, Status, first_pending
-from fleet.collective.stall.report import StallFindings, judge, notice, outcome_of, report
-from fleet.collective.stall.state import Stall, State
+from fleet.collective.stall.report import Stall, StallFindings, State, judge, notice, outcome_of, report
 from fleet.observe.stall.words import StallOutcome
 
 STALL = Stall(

@@ -21,7 +21,7 @@ import fleet
 from fleet.data.columns.blocks import Block
 from fleet.data.formats import text
 from fleet.data.reading import piece_batches, piece_order
-from fleet.data.reading.pieces import divide, num_pieces_of, rows_taken_of, spans_of
+from fleet.data.reading.piece_order import divide, num_pieces_of, rows_taken_of, spans_of
 from fleet.errors import UsageError, UsageTypeError
 from support.data.numbered import SCHEMA, Lines, ids, write
 from support.serving.readers import ThreadJob

@@ -20,8 +20,7 @@ import torch.distributed as dist
 
 from fleet.collective.stall import flight
 from fleet.collective.stall.mailbox import Mailbox
-from fleet.collective.stall.report import StallFindings, report
-from fleet.collective.stall.state import Stall, look_around
+from fleet.collective.stall.report import Stall, StallFindings, look_around, report
 from fleet.collective.stall.watch import StallWatch
 from fleet.errors import CommunicationError
 from fleet.observe.stall import leaving, watch, whereabouts

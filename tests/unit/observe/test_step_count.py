@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fleet.observe.metrics.step_count import StepCount
-from fleet.observe.metrics.steps import StepFigures
+from fleet.observe.metrics.steps import StepCount, StepFigures
 
 A, B, C = object(), object(), object()
 

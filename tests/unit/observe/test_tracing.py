@@ -18,8 +18,7 @@ from fleet.launch.watching.traces import in_a_line, write_trace
 from fleet.observe.metrics.steps import StepFigures
 from fleet.observe.traces import otlp
 from fleet.observe.traces.chrome import chrome_trace
-from fleet.observe.traces.clocks import offsets
-from fleet.observe.traces.reading import Traced, TracedSpan, read_trace
+from fleet.observe.traces.reading import Traced, TracedSpan, offsets, read_trace
 from fleet.observe.tracing import profiler
 from fleet.observe.tracing.tracer import Tracer, tracer
 from fleet.observe.tracing.window import Window

@@ -215,6 +215,15 @@ class Schema:
         slots = [*(one.name for one in self.several), *(one.name for one in self.wide)]
         if wrong := {"label", "dense", "ids", "weight"} & set(slots):
             raise UsageError(f"a slot cannot be called {min(wrong)!r}, which is a part of every batch")
+        features = {*(one.name for one in self.all_numbers), *(one.name for one in self.all_categories)}
+        if given_away := features.intersection(self.labels):
+            raise UsageError(
+                f"label {min(given_away)!r} is also a number or a category, which tells the model the answer; leave it "
+                "out there"
+            )
+        numbers = list(self.all_numbers)
+        if twice := [one.name for one in numbers if numbers.count(one) > 1]:
+            raise UsageError(f"number {twice[0]!r} stands twice in the schema; leave one out")
         names = [one.name for one in self.all_categories]
         if twice := [name for name in names if names.count(name) > 1]:
             raise UsageError(f"category {twice[0]!r} stands twice in the schema")

@@ -78,8 +78,13 @@ def _as_times(name: str, kind: str, found: Array, bad: BadRows) -> Array:
     times, wrong = convert(found, TIME_UNITS[kind])
     if wrong.any():
         rows = np.flatnonzero(wrong)
-        bad.add(rows, lambda place: f"column {name!r} has {str(found[rows[place]])[:40]!r}, which is no time")
+        bad.add(rows, lambda place: f"column {name!r} has {_no_time(str(found[rows[place]]), kind)}")
     return times
+
+
+def _no_time(text: str, kind: str) -> str:
+    shown, unit = f"{text[:40]!r}, which is no time", kind.removeprefix("time").strip("[]") or "s"
+    return f"{shown} before the year 10,000 in {unit}: say which unit it has" if text.isdecimal() else shown
 
 
 def whole_numbers(name: str, values: Array) -> tuple[Array, Array | None]:

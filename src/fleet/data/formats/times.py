@@ -8,6 +8,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 _MOST = 40  # characters of a time
 _ROWS = 1 << 16  # at once: so many matrices of characters fit a core's cache
+_LAST_MICROS = 253_402_300_800e6  # the year 10,000: what lies behind it was counted in other units
 _ZERO, _NINE = ord("0"), ord("9")
 
 
@@ -28,7 +29,7 @@ def times_of(texts: Array, micros: float) -> tuple[Array, Array]:
 def of_numbers(numbers: Array, micros: float) -> tuple[Array, Array]:
     """The same of numbers since 1970, NaN for gaps; integers keep every digit."""
     gaps = np.isnan(numbers) if numbers.dtype.kind == "f" else np.zeros(len(numbers), dtype=np.bool_)
-    wrong = ~gaps & ~(np.abs(np.where(gaps, 0, numbers) * float(micros)) < 2.0**62)
+    wrong = ~gaps & ~(np.abs(np.where(gaps, 0, numbers) * float(micros)) < _LAST_MICROS)
     plain = np.where(gaps | wrong, 0, numbers)
     if numbers.dtype.kind == "f":
         made = np.rint(plain * micros).astype(np.int64)

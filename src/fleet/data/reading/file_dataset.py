@@ -9,7 +9,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from fleet.data.columns.batch import Batch
 from fleet.data.reading.piece_batches import PieceReader, Reading, SpanWork
-from fleet.data.reading.pieces import divide, whole
+from fleet.data.reading.piece_order import divide, whole
 from fleet.errors import NotSupportedError
 
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.data.reading.piece_order import FileSet
-from fleet.data.reading.pieces import PieceSpan, divide, rows_taken_of, spans_from, spans_of, whole
+from fleet.data.reading.piece_order import FileSet, PieceSpan, divide, rows_taken_of, spans_from, spans_of, whole
 from fleet.errors import UsageError, UsageTypeError
 
 

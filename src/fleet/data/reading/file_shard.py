@@ -11,8 +11,7 @@ from fleet.data.queue import PieceSource
 from fleet.data.reading.file_dataset import FileDataset
 from fleet.data.reading.file_positions import Handed, Position, checked_states, in_order, together
 from fleet.data.reading.piece_batches import PieceReader, Reading, SpanWork, Taken
-from fleet.data.reading.piece_order import EpochPieces
-from fleet.data.reading.pieces import PieceSpan, divide, whole
+from fleet.data.reading.piece_order import EpochPieces, PieceSpan, divide, whole
 from fleet.data.reading.queue_work import QueueWork
 from fleet.data.shards.base import Uneven
 from fleet.data.shards.stream import StreamShard

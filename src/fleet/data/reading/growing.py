@@ -21,8 +21,7 @@ from fleet.data.columns.checks import seconds_of
 from fleet.data.places.listing import Paths, list_files
 from fleet.data.places.urls import fixed_part, is_url
 from fleet.data.reading.piece_batches import Piece, Work
-from fleet.data.reading.piece_order import EpochPieces, FileSet, block_bytes, random_order
-from fleet.data.reading.pieces import Index
+from fleet.data.reading.piece_order import EpochPieces, FileSet, Index, block_bytes, random_order
 from fleet.errors import NotSupportedError, UsageError
 
 DONE = "_DONE"

@@ -13,7 +13,7 @@ from fleet.data.columns.records import Records, join
 from fleet.data.columns.schema import Schema
 from fleet.data.places.listing import Paths
 from fleet.data.reading.from_files import default_threads, file_set
-from fleet.data.reading.pieces import Index
+from fleet.data.reading.piece_order import Index
 from fleet.data.reading.read_ahead import ReadAhead
 from fleet.errors import NotReadyError, UsageError
 from fleet.observe.bar import progress

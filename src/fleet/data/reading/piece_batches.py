@@ -12,8 +12,7 @@ from fleet.data.columns.batch import Batch
 from fleet.data.columns.blocks import Block, FileFormat, Problems
 from fleet.data.columns.records import Cutter, Records, join
 from fleet.data.columns.schema import Schema
-from fleet.data.reading.piece_order import EpochPieces, FileSet
-from fleet.data.reading.pieces import PieceSpan, pass_over
+from fleet.data.reading.piece_order import EpochPieces, FileSet, PieceSpan, pass_over
 from fleet.data.reading.read_ahead import ReadAhead
 from fleet.errors import UsageError
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fleet.data.queue import PieceSource
 from fleet.data.reading.file_positions import Handed
 from fleet.data.reading.piece_batches import Piece, Work
-from fleet.data.reading.pieces import PieceSpan, rows_taken_of
+from fleet.data.reading.piece_order import PieceSpan, rows_taken_of
 
 EPOCHS_KEPT = 3
 """For how many epochs the pieces that this worker has read are remembered: others may still be in an earlier one."""

@@ -5,8 +5,6 @@ one. A lock belongs to a process of the job, not to the folder, and the process 
 lives, no other job writes beside it, even if its launcher was killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -4,8 +4,6 @@ Worker 0 asks for a layout, in a file; here its servers are started, and worker 
 layout holds, and the servers of the other one are stopped. See fleet.jobfiles.layouts.
 """
 
-from __future__ import annotations
-
 import logging
 import signal
 import time

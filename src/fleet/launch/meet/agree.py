@@ -1,7 +1,5 @@
 """From what this machine needs to the layout of the job: its ports are held, and the machines have met."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Where servers and copies are when a job with copies begins: all machines find the same from what they offered."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from fleet.launch.meet.messages import Offer

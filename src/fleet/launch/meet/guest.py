@@ -1,7 +1,5 @@
 """A launcher as the meeting point sees it: its connection, which may break and be replaced, and what was said to it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """All connections of the meeting point: guests come in, speak, are out of reach, come back, and are lost."""
 
-from __future__ import annotations
-
 import selectors
 import socket
 import time

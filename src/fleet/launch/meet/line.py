@@ -1,7 +1,5 @@
 """A connection between two launchers: JSON objects, one a line."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import select

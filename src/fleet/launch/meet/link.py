@@ -5,8 +5,6 @@ old connection, tries a new one every second or two, and goes on over whichever 
 refuses to be connected to has ended. docs/adr/0018-launchers-reconnect.md has the reasons.
 """
 
-from __future__ import annotations
-
 import logging
 import socket
 import threading

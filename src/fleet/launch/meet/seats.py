@@ -1,7 +1,5 @@
 """Who takes part in a round, and in which order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from fleet import net

@@ -7,8 +7,6 @@ written down and what it has, so that nothing of the former meeting point is nee
 lost, and those that do must be more than half (`standby.keeper`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import socket

@@ -7,8 +7,6 @@ one of its processes failed; a connection that closes says that a machine is gon
 single machine, the team itself does.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import socket

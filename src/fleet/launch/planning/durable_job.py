@@ -1,7 +1,5 @@
 """`--durable` and `--journal`: what cannot work, and what every process of such a job is told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fleet import env

@@ -1,7 +1,5 @@
 """Mistakes that can be seen without touching anything: contradictions, a missing script, an unusable folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fleet.errors import NotSupportedError, UsageError

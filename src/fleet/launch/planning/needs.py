@@ -1,7 +1,5 @@
 """What this machine needs for a job: ports, and where it meets the other machines; nothing is held or met here."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -49,4 +49,11 @@ def refuse_script(options: Options) -> None:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"training script {options.script} {what}; it comes after fleetrun's own options")
+    with path.open("rb") as file:
+        interpreter = file.readline(200)
+    if interpreter.startswith(b"#!") and b"python" not in interpreter:
+        raise UsageError(
+            f"training script {options.script} begins with {interpreter.decode(errors='replace').strip()!r}, and "
+            "fleetrun starts Python scripts; give it the script that this one starts"
+        )
     refuse_shadows(path.parent)

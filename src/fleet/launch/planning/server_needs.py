@@ -1,7 +1,5 @@
 """What this machine needs for a job with parameter servers, given by number or by endpoint."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from fleet import net

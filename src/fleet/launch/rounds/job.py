@@ -4,8 +4,6 @@ Which rounds there are is decided where the machines meet (`host`); how a round 
 around both, the signals, and what is said between two rounds.
 """
 
-from __future__ import annotations
-
 import logging
 import signal
 import sys

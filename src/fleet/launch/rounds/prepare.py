@@ -3,8 +3,6 @@
 `planning` says what is needed and what is to be started, `meet` holds ports and finds the others.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path

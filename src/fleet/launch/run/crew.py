@@ -1,7 +1,5 @@
 """The processes of this machine in one round: started, started again in their places, and nothing left of them."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Orders come whole, and what they ask for is compared with what runs here, so not
 written down and accounted for before it is used; a disk that does not take it is tried again, and all others wait.
 """
 
-from __future__ import annotations
-
 import logging
 import shutil
 import signal

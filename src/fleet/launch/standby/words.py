@@ -1,7 +1,5 @@
 """What is said on every machine when a term begins."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 

@@ -9,8 +9,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fleet.observe.traces.clocks import Offset, offsets
-from fleet.observe.traces.reading import Traced, TracedSpan
+from fleet.observe.traces.reading import Offset, Traced, TracedSpan, offsets
 
 LANES = 1 << 24
 """Rows that are no threads are numbered from here; Linux has no thread with such a number."""

@@ -14,8 +14,7 @@ from functools import cache
 from typing import Any
 
 from fleet import env
-from fleet.observe.traces.clocks import offsets
-from fleet.observe.traces.reading import Traced, TracedSpan
+from fleet.observe.traces.reading import Traced, TracedSpan, offsets
 
 TIMEOUT_S = 10
 ALL_S = 60.0

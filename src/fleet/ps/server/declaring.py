@@ -1,7 +1,5 @@
 """How a worker begins with a server: the first that declares the job makes its tables, every other must agree."""
 
-from __future__ import annotations
-
 import secrets
 import threading
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Which pushes and other numbered changes a server has made, so that one that is sent again is not made again."""
 
-from __future__ import annotations
-
 import base64
 import threading
 from collections.abc import Iterator, Mapping

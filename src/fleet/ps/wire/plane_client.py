@@ -17,7 +17,6 @@ from fleet import _native, env
 from fleet.errors import CommunicationError, DeadlineError, FleetError
 from fleet.net import Endpoint, is_loopback, resolve
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.answer_room import AnswerRoom
 from fleet.ps.wire.messages import too_large
 from fleet.ps.wire.plane_name import plane_name
 from fleet.ps.wire.status import error_of_number, unreachable
@@ -35,15 +34,39 @@ _REPLIES: dict[str, Any] = {
     "Push": ps_pb2.PushReply.Header,
     "Meet": ps_pb2.MeetReply.Header,
 }
+
 _WAITING, _REPLY, _ERROR, _LOST = range(4)
 """What became of a call: csrc/plane/client.h."""
+
 CONNECT_S = 2.0
 PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 """How long to wait after a failed connection before the next attempt; a silent port doubles it, unless gRPC was lost
 too: then there is no wait once gRPC is answered again."""
-_FOREVER_S = 1e9
 
+_FOREVER_S = 1e9
 _log = logging.getLogger(__name__)
+
+
+SPARE_BYTES = 4096
+_BYTES_A_TENSOR = 32
+
+
+class AnswerRoom:
+    """The room for answers to one kind of call; it grows at once, and shrinks slowly."""
+
+    def __init__(self) -> None:
+        self._recent_bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """What the next call asks for."""
+        return self._recent_bytes + SPARE_BYTES
+
+    def note(self, tensors: Tensors) -> None:
+        """Note how large an answer was: the next call asks for as much."""
+        size = sum(len(one) if isinstance(one, bytes) else one.nbytes for one in tensors)
+        size += _BYTES_A_TENSOR * len(tensors)
+        self._recent_bytes = max(size + size // 8, self._recent_bytes - self._recent_bytes // 64)
 
 
 class PlaneAnswer:

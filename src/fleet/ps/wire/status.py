@@ -4,8 +4,6 @@ A server marks the errors it raised itself, so that their text reaches the calle
 own words (a broken connection, a deadline) is put into our words, with the endpoint, the method and the remedy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import grpc

@@ -23,6 +23,7 @@ from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.life.data_ahead import DataAhead
 from fleet.ps.worker.modes.base import PushPolicy
 from fleet.ps.worker.parts.contract import Done, NoHotTables, StepPart, Update
+from fleet.ps.worker.parts.forgotten_calls import ForgottenCalls
 from fleet.ps.worker.parts.meters import MeasuredSteps
 from fleet.ps.worker.sending.gradients import Gradients, push_of
 from fleet.ps.worker.sending.kept_tensors import KeptTensors, refuse_changes, take_kept
@@ -76,6 +77,7 @@ class Worker:
     """Where its data is, while `fleet.prefetch` reads ahead."""
 
     def __post_init__(self) -> None:
+        self.calls = ForgottenCalls(self.flat)
         self._lookups = LookupMaker(self.client, self.policy, self.device, self.side_thread, self.hot)
         self._parts: Sequence[StepPart] = (
             MeasuredSteps(self.done.count),
@@ -83,6 +85,7 @@ class Worker:
             self.side_thread,
             self.hot,
             *self.parts,
+            self.calls,
         )
         self._has_warned_of_evaluation = False
         self._used: list[Lookup] = []  # of this batch; their gradients are the next push
@@ -221,8 +224,10 @@ class Worker:
     def drop_older(self, weight: torch.Tensor, newest: torch.Tensor) -> None:
         """Drop the gradients that a module's rows had when somebody zeroed them; newer ones stay."""
         for lookup in self._used:
-            if lookup.weight is weight and lookup.rows is not newest and lookup.rows is not None:
-                lookup.rows.grad = None
+            if lookup.weight is weight:
+                self.calls.rows_zeroed((lookup.table,))
+                if lookup.rows is not newest and lookup.rows is not None:
+                    lookup.rows.grad = None
 
     def zeroed(self, groups: Collection[int]) -> None:
         """The gradients of some dense groups were dropped, or set to zeros."""
@@ -231,6 +236,7 @@ class Worker:
 
     def zero_grad(self, tables: Collection[int]) -> None:
         """Drop the gradients that rows of some tables have; their lookups may still get others."""
+        self.calls.rows_zeroed(tables)
         for lookup in self._used:
             if lookup.table in tables and lookup.rows is not None:
                 lookup.rows.grad = None
@@ -284,6 +290,7 @@ class Worker:
 
     def stop(self) -> None:
         """Send what is left, take leave of the servers and let the connections go."""
+        self.calls.at_end()
         try:
             self.policy.stop()
             self.client.leave()

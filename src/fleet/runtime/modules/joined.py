@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fleet.jobfiles.ending import begin_work
-from fleet.observe.metrics.step_count import StepCount
+from fleet.observe.metrics.steps import StepCount
 from fleet.ps.job.patience import step_timeout_s
 from fleet.ps.together.resharding import Wishes
 from fleet.ps.together.worker_meetings import WorkerMeetings

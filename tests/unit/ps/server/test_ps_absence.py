@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fleet.errors import DeadlineError
 from fleet.ps.job import entries, initializers, rules
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.journal import writer
@@ -73,3 +76,38 @@ def test_what_is_skipped_in_such_a_step_counts_once(tmp_path: Path) -> None:
     push(service, gradient=float("nan"))
     assert service.state.stats.counts()["skipped"] == 1
     service.close()
+
+
+def test_one_that_is_lost_between_two_servers_is_waited_for_on_the_second() -> None:
+    """Server 0 has done the step with its push, so server 1 must not do it without."""
+    job = replace(JOB, num_servers=2)
+    services = [Service(), Service()]
+    for server, service in enumerate(services):
+        for worker in range(2):
+            caller = ps_pb2.Caller(worker=worker, incarnation=1)
+            header = ps_pb2.DeclareRequest.Header(
+                caller=caller, job=job.to_json(), server_index=server, absent_after_ms=60_000
+            )
+            service.handle("Declare", header, ())
+    first = threading.Thread(target=lambda: pass_by(services[0], 1), daemon=True)
+    first.start()
+    assert list(pass_by(services[0], 0).participants) == [0, 1]
+    first.join(20)
+    with pytest.raises(DeadlineError, match="worker 1"):
+        pass_by(services[1], 0, [0, 1], timeout_ms=300)
+    answers: list[Any] = []
+    waiting = threading.Thread(target=lambda: answers.append(pass_by(services[1], 0, [0, 1])), daemon=True)
+    waiting.start()
+    assert pass_by(services[1], 1, [0, 1]).version == 1  # the next life sends it again
+    waiting.join(20)
+    assert answers[0].version == 1
+    for service in services:
+        service.close()
+
+
+def pass_by(service: Service, worker: int, participants: Sequence[int] = (), timeout_ms: int = 20_000) -> Any:
+    """Push nothing but the step."""
+    header = ps_pb2.PushRequest.Header(
+        caller=ps_pb2.Caller(worker=worker, incarnation=1), sequence=1, timeout_ms=timeout_ms, participants=participants
+    )
+    return service.handle("Push", header, ())[0]

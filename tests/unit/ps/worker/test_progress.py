@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import CommunicationError, UsageError
-from fleet.observe.metrics.step_count import StepCount
+from fleet.observe.metrics.steps import StepCount
 from fleet.ps.worker.life.answer_file import AnswerFile
 from fleet.ps.worker.life.progress import ScriptProgress
 

@@ -21,6 +21,7 @@ from fleet.ps.worker.life.carried import Carried
 from fleet.ps.worker.life.redo import Redo
 from fleet.ps.worker.life.stored_progress import StoredProgress
 from fleet.ps.worker.parts.contract import AtClose, NoHotTables, StepPart, Update
+from fleet.ps.worker.parts.forgotten_calls import ForgottenCalls
 from fleet.ps.worker.parts.meters import MeasuredSteps
 from fleet.ps.worker.sending.dense_ahead import DenseAhead
 from fleet.ps.worker.worker import Worker
@@ -77,6 +78,7 @@ def durable(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[Trainer]:
 PARTS: dict[type[StepPart], Callable[[pytest.MonkeyPatch, Path], object]] = {
     MeasuredSteps: alone,
     LookupMaker: alone,
+    ForgottenCalls: alone,
     NoSideThread: alone,
     NoHotTables: alone,
     SideThread: hot,

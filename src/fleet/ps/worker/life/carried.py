@@ -16,7 +16,7 @@ import torch
 from fleet.ps.worker.parts.contract import StepPart
 
 if TYPE_CHECKING:
-    from fleet.observe.metrics.step_count import StepCount
+    from fleet.observe.metrics.steps import StepCount
     from fleet.ps.worker.asking.lookup import Lookup
     from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.parts.contract import Update

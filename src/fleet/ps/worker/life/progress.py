@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import CommunicationError, UsageError
-from fleet.observe.metrics.step_count import StepCount
+from fleet.observe.metrics.steps import StepCount
 from fleet.ps.worker.life.answer_file import AnswerFile
 from fleet.ps.worker.life.reader_place import Reader, ReaderPlace
 

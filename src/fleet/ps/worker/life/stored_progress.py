@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fleet.ps.worker.parts.contract import StepPart
 
 if TYPE_CHECKING:
-    from fleet.observe.metrics.step_count import StepCount
+    from fleet.observe.metrics.steps import StepCount
     from fleet.ps.worker.life.carried import Carried
     from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.parts.contract import Update

@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fleet.observe.metrics.step_count import StepCount
+from fleet.observe.metrics.steps import StepCount
 
 if TYPE_CHECKING:
     from fleet.ps.hot.hot_rows import SlotPlacement

@@ -19,7 +19,7 @@ from fleet.ps.worker.parts.contract import StepPart
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fleet.observe.metrics.step_count import StepCount
+    from fleet.observe.metrics.steps import StepCount
     from fleet.ps.worker.asking.lookup import Lookup
     from fleet.ps.worker.parts.contract import Update
 

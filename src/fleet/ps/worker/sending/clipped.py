@@ -93,7 +93,10 @@ class RowsGradient(_Plain):
     def drop_rows(self) -> None:
         """Drop the gradients of the rows, as `model.zero_grad(set_to_none=False)` sets those of layers to zeros."""
         worker, weight = self.worker(), self.weight()
-        for lookup in worker.used if worker is not None else ():
+        if worker is None:
+            return
+        worker.calls.rows_zeroed()
+        for lookup in worker.used:
             if lookup.weight is weight and lookup.rows is not None:
                 lookup.rows.grad = None
 

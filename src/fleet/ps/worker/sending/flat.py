@@ -229,6 +229,10 @@ class FlatParameters:
         """The parameters of some groups that had no gradient when they were last collected."""
         return [slot.name for slot in self._slots if slot.is_absent and slot.group in groups]
 
+    def has_gradients(self) -> bool:
+        """Whether any parameter had a gradient when they were last collected."""
+        return any(not slot.is_absent for slot in self._slots if slot.group != self._statistics)
+
     def note_presence(self) -> None:
         """Mark in the `shared_buffer` which parameters have a gradient here."""
         marks = [float(not slot.is_absent) for slot in self._slots]

@@ -45,7 +45,7 @@ def test_no_path_leads_out_of_the_roots(
     monkeypatch.setenv("FLEET_ROOTS", str(inside))
     with served(kind) as one:
         transport = one.transport()
-        caller = ps_pb2.Caller(worker=0)
+        caller = ps_pb2.Caller(worker=0, incarnation=1)
 
         def call(method: str, header: Any, tensors: Any = ()) -> Any:
             return transport.call(method, header, tensors, 20.0).result(20.0)[0]

@@ -12,27 +12,35 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 
+from modelled import walks
 from modelled.checker import Checked, check
 from modelled.sizes import LARGE, MUTATIONS, SMALL
 from modelled.state import Size
 from modelled.system import Job
 
+CODE = "code"
+
 
 def main() -> int:
+    sizes: dict[str, Size] = {**SMALL, **LARGE}
     broken = {name: size._replace(broken=name) for name, (size, _) in MUTATIONS.items()}
-    sizes = {**SMALL, **LARGE}
-    wanted = {name: {**sizes, **broken}[name] for name in sys.argv[1:]} or sizes
+    names = [name for name in sys.argv[1:] if name != CODE] if sys.argv[1:] else list(sizes)
     num_wrong = 0
-    with ProcessPoolExecutor(min(len(wanted), len(os.sched_getaffinity(0)))) as pool:
-        futures = {name: pool.submit(_timed, size) for name, size in wanted.items()}
-        for name, future in futures.items():
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        checked = {name: pool.submit(_checked, {**sizes, **broken}[name]) for name in names}
+        for name, future in checked.items():
             found, took_s = future.result()
             num_wrong += found.problem is not None
             print(f"{name}: {found} ({took_s:.0f} s)", flush=True)
+        if CODE in sys.argv or not sys.argv[1:]:
+            futures = [pool.submit(walks.walk, size, seed) for size in walks.WALKED for seed in range(walks.ALL_WALKS)]
+            print(f"code beside the model: {sum(one.result() for one in futures)} actions that seeds draw", flush=True)
+            more = [pool.submit(walks.sequences, size, length) for size, _, length in walks.SHORT]
+            print(f"code beside the model: {sum(one.result() for one in more)} short sequences", flush=True)
     return 1 if num_wrong else 0
 
 
-def _timed(size: Size) -> tuple[Checked, float]:
+def _checked(size: Size) -> tuple[Checked, float]:
     began = time.monotonic()
     return check(Job(size)), time.monotonic() - began
 

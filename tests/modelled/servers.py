@@ -26,6 +26,8 @@ Step = tuple[Action, State]
 RESTART = 1
 """Its place in the budget."""
 RESTARTS = "the process of server {0} on machine {1} dies, and goes on from its journal"
+TAKES_LIFE = "server {0} takes the declaration of worker {1}, life {2}"
+TAKES_CHANGE = "server {0} takes change {1} of worker {2}, incarnation {3}"
 DECLARE, STEP = "declare", "step"
 """Kinds of records beside those of changes."""
 
@@ -38,7 +40,7 @@ def steps(size: Size, state: State) -> Iterator[Step]:
         node = line.nodes[where]
         if not node.is_there or node.term != message.term:
             continue  # it is gone, or one of the two does not know the other's term: it is asked again
-        after = _declared(line, where, message) if isinstance(message, Declare) else _taken(size, line, where, message)
+        after = received(size, line, where, message)
         if after is not line:
             yield _told(message), with_line(state, message.line, after)
     if size.broken == "answer before recording":
@@ -47,11 +49,15 @@ def steps(size: Size, state: State) -> Iterator[Step]:
         yield from _restart(size, state)
 
 
+def received(size: Size, line: Line, where: int, message: Change | Declare) -> Line:
+    """The server after a message; the same where that changes nothing."""
+    return _declared(line, where, message) if isinstance(message, Declare) else _taken(size, line, where, message)
+
+
 def _told(message: Change | Declare) -> Action:
     if isinstance(message, Declare):
-        return "server {0} takes the declaration of worker {1}, life {2}", message.line, message.worker, message.life
-    told = "server {0} takes change {1} of worker {2}, incarnation {3}"
-    return told, message.line, message.number, message.worker, message.incarnation
+        return TAKES_LIFE, message.line, message.worker, message.life
+    return TAKES_CHANGE, message.line, message.number, message.worker, message.incarnation
 
 
 def _restart(size: Size, state: State) -> Iterator[Step]:
@@ -94,6 +100,15 @@ def answer_to(size: Size, state: State, message: Change) -> str | None:
         is_early = size.broken == "answer before recording" and any(one[:3] == message[:3] for one in node.collected)
         return "made" if is_early else None
     return "made" if is_on_copy(size, state, message.line, node, message[:3]) else None
+
+
+def has_pushes(size: Size, node: Node) -> bool:
+    """Whether a server has taken any push."""
+    return any(
+        count and kind == PUSH
+        for script, entry in zip(size.scripts, node.entries, strict=True)
+        for kind, count in zip(script, entry.made, strict=True)
+    )
 
 
 def is_on_copy(size: Size, state: State, line: int, node: Node, change: tuple[int, ...]) -> bool:

@@ -38,7 +38,7 @@ _COPIED = Size(("PL",), False, "sync", (0,), num_servers=1, burns=1)
 
 MUTATIONS: Mapping[str, tuple[Size, str]] = {
     "no ledger": (_TWO, "was made twice"),
-    "send before writing down": (_TWO, "was made twice"),
+    "send before writing down": (_TWO, "is stuck"),
     "answer before recording": (Size(("PL", "PL"), restarts=1), "has lost a change"),
     "leave unwritten": (_UNEVEN, "is stuck"),
     "one that has left joins steps": (_UNEVEN, "is stuck"),

@@ -145,6 +145,8 @@ class Declare(NamedTuple):
     term: int
     has_left: bool
     """Whether a former life has taken leave, or was about to: no step waits for this one."""
+    kind: str = "declare"
+    """So that none is equal to a `Change`, which is a tuple of numbers as well."""
 
 
 class State(NamedTuple):

@@ -15,8 +15,10 @@ FAULTS = {workers.DIES, servers.RESTARTS, copies.BURNS, copies.DOUBTED}
 class Job:
     """A job of some size, for `checker.check`."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: Size, *, keeps_all: bool = False) -> None:
+        """`keeps_all`: also messages that can change nothing any more."""
         self.size = size
+        self._keeps_all = keeps_all or size.broken == "no ledger"
         self._is_symmetric = len(size.scripts) == 2 and size.scripts[0] == size.scripts[1]
 
     def first(self) -> State:
@@ -27,7 +29,7 @@ class Job:
             return
         for part in (workers, servers, copies):
             for action, reached in part.steps(self.size, now):
-                yield action, reached if self.size.broken == "no ledger" else _tidy(reached)
+                yield action, reached if self._keeps_all else _tidy(reached)
 
     def is_fault(self, action: Action) -> bool:
         return action[0] in FAULTS

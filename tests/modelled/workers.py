@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modelled.checker import Action
-from modelled.servers import answer_to, is_on_copy, serving
+from modelled.servers import answer_to, has_pushes, is_on_copy, serving
 from modelled.state import LEAVE, Change, Declare, Size, State, Worker, spent, with_worker
 
 Step = tuple[Action, State]
 DEATH = 0
 """Its place in the budget."""
+LEARNS = "worker {0} learns of term {1}"
+FINDS_NOTHING = "worker {0} finds its outbox empty"
+ASKS = "worker {0} asks server 0, and may be incarnation {1}"
+DECLARES = "worker {0} declares life {1} on server {2}"
+IS_REFUSED = "worker {0} is told that {1} is taken"
+JOINS = "worker {0} has joined as incarnation {1}, at place {2} of its script"
+WRITES = "worker {0} writes down change {1}: {2} at place {3}"
+BEGINS = "worker {0} begins change {1}, without writing it down: {2} at place {3}"
+SENDS = "worker {0} sends change {1} of incarnation {2} to all servers"
+WRITES_LATE = "worker {0} writes down change {1}, which it has sent"
+HEARS = "worker {0} hears from server {3} that change {1} of incarnation {2} is {4}"
+ENDS = "worker {0} ends"
 DIES = "worker {0} dies, and begins life {1}"
 
 
@@ -21,7 +33,7 @@ def steps(size: Size, state: State) -> Iterator[Step]:
             continue
         if worker.term + 1 < len(state.terms):
             learned = worker._replace(term=len(state.terms) - 1)
-            yield ("worker {0} learns of term {1}", number, learned.term), with_worker(state, number, learned)
+            yield (LEARNS, number, learned.term), with_worker(state, number, learned)
         if worker.stage == "again":
             yield from _again(size, state, number, worker)
         elif worker.stage == "join":
@@ -41,7 +53,7 @@ def _again(size: Size, state: State, number: int, worker: Worker) -> Iterator[St
         yield from _send(size, state, number, worker, worker.outbox)
         return
     joining = worker._replace(stage="join")
-    yield ("worker {0} finds its outbox empty", number), with_worker(state, number, joining)
+    yield (FINDS_NOTHING, number), with_worker(state, number, joining)
 
 
 def _join(size: Size, state: State, number: int, worker: Worker) -> Iterator[Step]:
@@ -50,8 +62,7 @@ def _join(size: Size, state: State, number: int, worker: Worker) -> Iterator[Ste
     if not worker.incarnation and size.broken != "a first word begins a life":
         if first is not None:
             asked = worker._replace(incarnation=first.entries[number].incarnation + 1)
-            told = "worker {0} asks server 0, and may be incarnation {1}"
-            yield (told, number, asked.incarnation), with_worker(state, number, asked)
+            yield (ASKS, number, asked.incarnation), with_worker(state, number, asked)
         return
     given, versions = worker.incarnation, set()
     has_left = bool(worker.outbox) and size.scripts[number][worker.outbox[2]] == LEAVE
@@ -63,24 +74,23 @@ def _join(size: Size, state: State, number: int, worker: Worker) -> Iterator[Ste
         if entry is None or entry.life != worker.life:
             if entry is not None and 0 < given <= entry.incarnation:  # a former life has got it
                 again = worker._replace(incarnation=0)
-                yield ("worker {0} is told that {1} is taken", number, given), with_worker(state, number, again)
+                yield (IS_REFUSED, number, given), with_worker(state, number, again)
             elif message not in state.sent:
                 sent = state._replace(sent=state.sent | {message})
-                yield ("worker {0} declares life {1} on server {2}", number, worker.life, line), sent
+                yield (DECLARES, number, worker.life, line), sent
             return
         assert node is not None
         if not is_on_copy(size, state, line, node, (number, entry.incarnation)):
             return
         given = given or node.entries[number].incarnation
-        versions.add(node.version)
-    if size.is_sync and len(versions) > 1:
-        return  # they are asked again until they agree
+        versions.add(node.version if size.is_sync else has_pushes(size, node))
+    if len(versions) > 1:
+        return  # they are at different steps, or one has nothing yet: they are asked again until they agree
     assert first is not None
     script, made = size.scripts[number], first.entries[number].made
     at = max((place + 1 for place, kind in enumerate(script) if made[place] and kind != LEAVE), default=0)
     joined = worker._replace(stage="run", incarnation=given, at=at, number=0)
-    told = "worker {0} has joined as incarnation {1}, at place {2} of its script"
-    yield (told, number, given, at), with_worker(state, number, joined)
+    yield (JOINS, number, given, at), with_worker(state, number, joined)
 
 
 def _begin(size: Size, state: State, number: int, worker: Worker) -> Iterator[Step]:
@@ -88,17 +98,14 @@ def _begin(size: Size, state: State, number: int, worker: Worker) -> Iterator[St
     script = size.scripts[number]
     if worker.at == len(script):
         ended = worker._replace(stage="done", outbox=())
-        yield ("worker {0} ends", number), with_worker(state, number, ended)
+        yield (ENDS, number), with_worker(state, number, ended)
         return
     begun = worker._replace(stage="send", number=worker.number + 1)
-    told = "worker {0} begins change {1}, without writing it down"
+    told = BEGINS
     if not _is_unwritten(size, script[worker.at]):
         begun = begun._replace(outbox=(begun.incarnation, begun.number, begun.at))
-        told = "worker {0} writes down change {1}"
-    yield (
-        (told + ": {2} at place {3}", number, begun.number, script[begun.at], begun.at),
-        with_worker(state, number, begun),
-    )
+        told = WRITES
+    yield (told, number, begun.number, script[begun.at], begun.at), with_worker(state, number, begun)
 
 
 def _is_unwritten(size: Size, kind: str) -> bool:
@@ -113,7 +120,7 @@ def _send(size: Size, state: State, number: int, worker: Worker, intent: tuple[i
     answers = {one.line: answer_to(size, state, one) for one in messages if one.line not in worker.heard}
     if not state.sent.issuperset(one for one in messages if one.line not in worker.heard and not answers[one.line]):
         after = state._replace(sent=state.sent.union(messages))
-        yield ("worker {0} sends change {1} of incarnation {2} to all servers", number, change, incarnation), after
+        yield (SENDS, number, change, incarnation), after
     for line, answer in answers.items():
         if answer is None:
             continue
@@ -124,8 +131,7 @@ def _send(size: Size, state: State, number: int, worker: Worker, intent: tuple[i
         if len(heard.heard) == size.num_servers:
             is_again = heard.stage == "again"
             heard = heard._replace(stage="join" if is_again else "run", heard=(), at=heard.at + (not is_again))
-        told = "worker {0} hears from server {3} that change {1} of incarnation {2} is {4}"
-        yield (told, number, change, incarnation, line, answer), with_worker(after, number, heard)
+        yield (HEARS, number, change, incarnation, line, answer), with_worker(after, number, heard)
     if size.broken == "send before writing down" and worker.stage == "send" and worker.outbox != intent:
         written = with_worker(state, number, worker._replace(outbox=intent))
-        yield ("worker {0} writes down change {1}, which it has sent", number, change), written
+        yield (WRITES_LATE, number, change), written

@@ -33,20 +33,22 @@ class Caller(_message.Message):
 class DeclareRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "job", "server_index", "life", "run", "absent_after_ms")
+        __slots__ = ("caller", "job", "server_index", "life", "run", "absent_after_ms", "has_left")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         JOB_FIELD_NUMBER: _ClassVar[int]
         SERVER_INDEX_FIELD_NUMBER: _ClassVar[int]
         LIFE_FIELD_NUMBER: _ClassVar[int]
         RUN_FIELD_NUMBER: _ClassVar[int]
         ABSENT_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+        HAS_LEFT_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         job: str
         server_index: int
         life: int
         run: int
         absent_after_ms: int
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., job: _Optional[str] = ..., server_index: _Optional[int] = ..., life: _Optional[int] = ..., run: _Optional[int] = ..., absent_after_ms: _Optional[int] = ...) -> None: ...
+        has_left: bool
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., job: _Optional[str] = ..., server_index: _Optional[int] = ..., life: _Optional[int] = ..., run: _Optional[int] = ..., absent_after_ms: _Optional[int] = ..., has_left: _Optional[bool] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -63,12 +63,15 @@ class Declaring:
         with self._core.alone(), self._core.changed:
             if state.holdings is not holdings:  # another worker was told why
                 raise NotReadyError("the server could not keep the checkpoint that it was to begin with; see its log")
-            if header.life and not caller.incarnation:
+            if header.life and not caller.incarnation:  # a question: if it comes late it has changed nothing
                 caller.incarnation = state.ledger.incarnation_of(caller.worker, header.life)
-            if state.ledger.is_new(caller.worker, caller.incarnation):
+            elif state.ledger.is_new(caller.worker, caller.incarnation):
                 self._core.change(Kind.DECLARE, [RecordPart(header.SerializeToString())], (header, None))
-                self._finished.clear()
+                if not header.has_left:
+                    self._finished.clear()
                 self._core.tell(caller.worker)  # its former life may wait for a step
+            elif header.life and not state.ledger.is_life(caller.worker, header.life):
+                caller.incarnation = 0  # a life before this one has asked as well, and its word came late
             steps, position = state.ledger.history(caller.worker)
             version, num_ended, passed = state.rounds.version, state.rounds.num_ended, list(state.rounds.passed)
         return ps_pb2.DeclareReply.Header(

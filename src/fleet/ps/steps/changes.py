@@ -67,7 +67,7 @@ def _declare(state: ServerState, asked: tuple[ps_pb2.DeclareRequest.Header, Hold
         state.begin(made, header.run)
     if header.caller.incarnation:
         state.absent_after_ms = header.absent_after_ms
-        state.greet(header.caller.worker, header.caller.incarnation, header.life)
+        state.greet(header.caller.worker, header.caller.incarnation, header.life, has_left=header.has_left)
 
 
 def _first_values(state: ServerState, parts: Parts) -> tuple[Any, Any]:

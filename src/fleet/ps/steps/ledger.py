@@ -58,8 +58,12 @@ class Ledger:
         """OutdatedError unless this is the worker's present life."""
         self._refuse_others(worker, self._workers[worker], incarnation)
 
+    def is_life(self, worker: int, life: int) -> bool:
+        """Whether the worker's present life has drawn this number."""
+        return self._workers[worker].life == life
+
     def incarnation_of(self, worker: int, life: int) -> int:
-        """The incarnation of a life: the present one, or, for a life that is new, the next.
+        """The incarnation that a life may be: the present one, or, for a life that is new, the next.
 
         OutdatedError if that life is over: its declaration came after its end.
         """

@@ -66,10 +66,13 @@ class ServerState:
         self.ledger, self.rounds = Ledger(job.num_workers), Rounds(job.num_workers)
         self.clock = Clock(job.num_workers, is_common=job.mode == "sync")
 
-    def greet(self, worker: int, incarnation: int, life: int) -> None:
-        """A worker begins a life."""
+    def greet(self, worker: int, incarnation: int, life: int, *, has_left: bool = False) -> None:
+        """A worker begins a life; no step waits for one that has left."""
         if self.ledger.greet(worker, incarnation, life):
-            self.rounds.join(worker)
+            if has_left:
+                self.rounds.withdraw(worker)
+            else:
+                self.rounds.join(worker)
             self.clock.begin(worker)
             self.meetings.forget(worker)
 

@@ -133,12 +133,17 @@ def test_a_worker_whose_clock_is_behind_is_not_its_own_former_life(monkeypatch: 
 
 def test_a_declaration_that_is_sent_again_is_the_same_life() -> None:
     service = Service()
-    header = ps_pb2.DeclareRequest.Header(caller=ps_pb2.Caller(worker=0), job=job().to_json(), life=77)
-    replies: list[Any] = [service.handle("Declare", header, ())[0] for _ in range(3)]
-    assert [reply.incarnation for reply in replies] == [1, 1, 1]
-    header.life = 78
-    other: Any = service.handle("Declare", header, ())[0]
-    assert other.incarnation == 2
+
+    def declared(life: int, incarnation: int) -> list[int]:
+        caller = ps_pb2.Caller(worker=0, incarnation=incarnation)
+        header = ps_pb2.DeclareRequest.Header(caller=caller, job=job().to_json(), life=life)
+        replies: list[Any] = [service.handle("Declare", header, ())[0] for _ in range(2)]
+        return [reply.incarnation for reply in replies]
+
+    for life, incarnation in ((77, 1), (78, 2)):
+        assert declared(life, 0) == [incarnation] * 2
+        assert declared(life, incarnation) == [incarnation] * 2
+        assert declared(life, 0) == [incarnation] * 2
 
 
 @pytest.mark.parametrize("is_recovered", [False, True])

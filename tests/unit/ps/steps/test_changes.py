@@ -37,7 +37,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 def begun(service: Service) -> ps_pb2.Caller:
     """A worker of a job that has begun: with first values, and a push."""
-    header = ps_pb2.DeclareRequest.Header(caller=ps_pb2.Caller(worker=0), job=JOB.to_json(), life=7)
+    header = ps_pb2.DeclareRequest.Header(caller=ps_pb2.Caller(worker=0, incarnation=1), job=JOB.to_json(), life=7)
     reply: Any = service.handle("Declare", header, ())[0]
     caller = ps_pb2.Caller(worker=0, incarnation=reply.incarnation, instance=reply.instance)
     for method in ("Start", "Push"):
@@ -59,7 +59,7 @@ def asked(method: str, caller: ps_pb2.Caller, folder: Path) -> tuple[Any, Any]:
     if hasattr(header, "sequence"):
         header.sequence = 9
     if method == "Declare":
-        header.caller.incarnation, header.life = 0, 8
+        header.caller.incarnation, header.life = 2, 8
     elif method in ("Save", "Load"):
         header.folder = str(folder)
     elif method == "Shrink":

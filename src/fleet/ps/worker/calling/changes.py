@@ -66,6 +66,8 @@ class WorkerChanges:
         self._answers = answers
         self._lock = threading.Lock()
         self._half_made: _HalfMade | None = None
+        self.has_left = False
+        """Whether a former life has left, or was about to: no step waits for this one."""
 
     def finish(self) -> None:
         """Finish what a former life of this worker has begun."""
@@ -73,7 +75,9 @@ class WorkerChanges:
         finished = self._outbox.finish(client.transports, is_settled=client.job.clips_on_servers)
         if finished is not None:
             self._note(finished)
-        self._outbox.done()
+        self.has_left = self._outbox.has_left
+        if not self.has_left:
+            self._outbox.done()
 
     def make(
         self,

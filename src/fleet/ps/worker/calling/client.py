@@ -149,8 +149,9 @@ class Client:
         return all(reply.is_started for reply in replies), max(reply.version for reply in replies)
 
     def _declare_once(self) -> list[ps_pb2.DeclareReply.Header]:
-        """Server 0 comes first: it says which life of this worker this is, and which run of the job."""
-        text, self._incarnation, joining = self.server_set.job.to_json(), 0, Joining(self._life, self._absent_after_s)
+        """Server 0 comes first: it says which life of this worker this may be, and which run of the job."""
+        text, self._incarnation = self.server_set.job.to_json(), 0
+        joining = Joining(self._life, self._absent_after_s, self.changes.has_left)
 
         def declare(servers: Sequence[int], run: int = 0) -> list[ps_pb2.DeclareReply.Header]:
             def header(server: int) -> ps_pb2.DeclareRequest.Header:
@@ -158,8 +159,10 @@ class Client:
 
             return [reply for reply, _ in self.ask("Declare", header, timeout_s=start_timeout_s(), servers=servers)]
 
-        replies = declare([0])
-        self._incarnation, self.run = replies[0].incarnation, replies[0].run
+        while not self._incarnation:  # first it only asks: a word of a life that is over may come late
+            self._incarnation = declare([0])[0].incarnation
+            replies = declare([0])
+            self._incarnation, self.run = replies[0].incarnation, replies[0].run
         replies += declare(range(1, self.num_servers), replies[0].run)
         self.server_set.instances[:] = [reply.instance for reply in replies]
         return replies
@@ -172,7 +175,7 @@ class Client:
                 if self._incarnation:
                     try:
                         caller = ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation)
-                        Joining(self._life, self._absent_after_s).join(other, caller)
+                        Joining(self._life, self._absent_after_s, self.changes.has_left).join(other, caller)
                     except MovedError:
                         server_set = other
                 with self._swapping:

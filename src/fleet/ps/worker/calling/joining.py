@@ -21,6 +21,7 @@ class Joining(NamedTuple):
 
     life: int
     absent_after_s: float
+    has_left: bool
 
     def header(self, job: str, server: int, caller: ps_pb2.Caller, run: int = 0) -> ps_pb2.DeclareRequest.Header:
         """The declaration to one server."""
@@ -31,6 +32,7 @@ class Joining(NamedTuple):
             life=self.life,
             run=run,
             absent_after_ms=int(1000 * self.absent_after_s),
+            has_left=self.has_left,
         )
 
     def join(self, server_set: ServerSet, caller: ps_pb2.Caller) -> None:

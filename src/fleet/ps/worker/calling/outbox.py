@@ -61,6 +61,9 @@ def own_outbox(worker: int) -> NoOutbox:
 class NoOutbox:
     """The contract, and the outbox of a worker that has no next life: it keeps nothing."""
 
+    has_left = False
+    """Whether what `finish` has found is the leave of a former life."""
+
     def put(self, messages: Sequence[Message]) -> None:
         """Write down a push, one message for each server, in the place of the one before, which has arrived."""
 
@@ -101,11 +104,12 @@ class Outbox(NoOutbox):
 
     def finish(self, transports: Sequence[Transport], *, is_settled: bool = False) -> Finished | None:
         self._left.unlink(missing_ok=True)
-        try:
+        late = NotReadyError, OutdatedError  # servers of another run, or a later life has come and gone
+        with suppress(*late):
             self._finish_push(transports, is_settled)
+        with suppress(*late):
             return self._finish_change(transports)
-        except (NotReadyError, OutdatedError):  # servers of another run, or a later life has come and gone
-            return None
+        return None
 
     def _finish_push(self, transports: Sequence[Transport], is_settled: bool) -> None:
         messages = self._last_push()
@@ -120,6 +124,7 @@ class Outbox(NoOutbox):
     def _finish_change(self, transports: Sequence[Transport]) -> Finished | None:
         if (record := self._change.read()) is None:
             return None
+        self.has_left = record.kind == Kind.LEAVE
         method = record.kind.name.capitalize()
         header = getattr(ps_pb2, f"{method}Request").Header
         messages: list[Message] = [(header.FromString(part.header), part.tensors) for part in record.parts[1:]]

@@ -180,10 +180,10 @@ class Serving {
 };
 
 std::unique_ptr<Serving> serve(const std::vector<std::string>& names, const std::string& address,
-                               const nb::bytes& token, std::size_t max_connections, std::size_t max_bytes,
+                               const nb::bytes& token, std::size_t max_connections, std::shared_ptr<Budget> budget,
                                double max_wait_s, nb::object decide, nb::object refused, double hello_s,
                                double silence_s, std::shared_ptr<Tls> tls) {
-  ServerOptions options{names, address, std::move(tls), as_string(token), max_connections, max_bytes};
+  ServerOptions options{names, address, std::move(tls), as_string(token), max_connections, std::move(budget)};
   options.max_wait_ms = static_cast<std::uint64_t>(max_wait_s * 1000);
   options.hello_ms = static_cast<std::int64_t>(hello_s * 1000);
   options.silence_ms = options.ahead_ms = static_cast<std::int64_t>(silence_s * 1000);
@@ -223,6 +223,12 @@ void add_plane(nb::module_& m) {
           "close", [](Client& client) { client.close(); }, nb::call_guard<WithoutGil>())
       .def_prop_ro("is_open", &Client::is_open);
 
+  nb::class_<Budget>(m, "Budget", "The room for large messages under way; see _native.pyi.")
+      .def(nb::init<std::size_t>(), nb::arg("most"))
+      .def("hold", &Budget::hold, nb::arg("bytes"), nb::arg("own") = 0)
+      .def("let_go", &Budget::let_go, nb::arg("bytes"))
+      .def_prop_ro("held", &Budget::held);
+
   nb::class_<Call>(m, "PlaneCall", "A request to a server; see _native.pyi.")
       .def_prop_ro("method", [](const Call& one) { return kNames[static_cast<std::size_t>(one.method()) - 1]; })
       .def_prop_ro("is_gone", &Call::is_gone)
@@ -233,13 +239,13 @@ void add_plane(nb::module_& m) {
       .def_prop_ro("note", [](const Call& one) { return one.note; })
       .def_prop_ro("push", &Call::gradients, nb::rv_policy::reference_internal)
       .def("keep", &Call::keep, nb::call_guard<WithoutGil>())
-      .def("give_room_back", &Call::give_room_back)
+      .def("hand_room_over", &Call::hand_room_over)
       .def("reply", &reply, nb::arg("header"), nb::arg("tensors"))
       .def("fail", &Call::fail, nb::arg("code"), nb::arg("text"));
   nb::class_<Serving>(m, "PlaneServer", "A server's side of the data plane; see _native.pyi.")
       .def(nb::new_(&serve), nb::arg("names"), nb::arg("address"), nb::arg("token"), nb::arg("max_connections"),
-           nb::arg("max_bytes"), nb::arg("max_wait_s"), nb::arg("decide"), nb::arg("refused"),
-           nb::arg("hello_s") = 10.0, nb::arg("silence_s") = 60.0, nb::arg("tls").none() = nb::none())
+           nb::arg("budget"), nb::arg("max_wait_s"), nb::arg("decide"), nb::arg("refused"), nb::arg("hello_s") = 10.0,
+           nb::arg("silence_s") = 60.0, nb::arg("tls").none() = nb::none())
       .def(
           "run", [](Serving& one, std::size_t thread) { (*one).run(thread); }, nb::arg("thread"),
           nb::call_guard<WithoutGil>())

@@ -63,6 +63,7 @@ class Call {
 
   // Others must find room for what it waits for.
   void give_room_back() { memory_->give_room_back(); }
+  std::size_t hand_room_over() { return memory_->hand_room_over(); }
 
   // Answers with what the request wants: rows, then dense parameters.
   void answer(const std::string& header);

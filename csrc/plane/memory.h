@@ -13,7 +13,7 @@
 
 namespace fleet::plane {
 
-// How many bytes of large messages a server has in memory.
+// How many bytes of large messages a server has in memory, whatever way they come: gRPC holds of it, too.
 class Budget {
  public:
   explicit Budget(std::size_t most) : most_(most) {}
@@ -21,6 +21,7 @@ class Budget {
   bool hold(std::size_t bytes, std::size_t own = 0);
   void let_go(std::size_t bytes) { held_ -= bytes; }
   std::size_t held() const { return held_; }
+  std::size_t most() const { return most_; }
 
  private:
   std::size_t most_;
@@ -50,6 +51,8 @@ class Memory {
   // What it holds of a budget, and to hold nothing any more: others must find room while this waits for them.
   std::size_t held() const { return held_; }
   void give_room_back();
+  // The same, where whoever calls this holds it from now on; how much.
+  std::size_t hand_room_over() { return held_.exchange(0); }
   // Of a block that this process made, to be sent to the other one, which is whoever calls this's to close; then -1.
   int release_file() { return std::exchange(file_, -1); }
 

@@ -40,8 +40,7 @@ Server::Server(ServerOptions options, Decide decide, Refused refused)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)),
       next_number_(kFirst),
-      budget_(std::make_shared<Budget>(options_.max_bytes)),
-      ahead_budget_(std::make_shared<Budget>(options_.max_bytes / 4)) {
+      ahead_budget_(std::make_shared<Budget>(options_.budget->most() / 4)) {
   if (epoll_.get() < 0 || wake_.get() < 0) throw std::system_error(errno, std::generic_category(), "epoll");
   watch(epoll_.get(), wake_.get(), kWake);
   for (const std::string& name : options_.names) {
@@ -162,7 +161,7 @@ void Server::accept_all(int listening, bool is_unix) {
         continue;
       }
       made = std::make_shared<Connection>(next_number_++, std::move(stream), is_unix, epoll_.get(), options_.token,
-                                          budget_, ahead_budget_, now_ms());
+                                          options_.budget, ahead_budget_, now_ms());
       connections_.emplace(made->number(), made);
     }
     if (!made->flush_and_arm()) drop(made);

@@ -42,11 +42,12 @@ struct ServerOptions {
   std::shared_ptr<const Tls> tls;  // what TCP is wrapped into; null: nothing
   std::string token;               // empty: nobody is asked
   std::size_t max_connections = 4096;
-  std::size_t max_bytes = std::size_t{1} << 30;  // of large messages under way; a quarter of it of what is sent ahead
-  std::uint64_t max_wait_ms = 3'600'000;         // of a pull, whatever it asks for
-  std::int64_t hello_ms = 10'000;                // for a client to say who it is
-  std::int64_t silence_ms = 60'000;              // for the rest of a message, and for an answer to be read
-  std::int64_t ahead_ms = 60'000;                // for the call that what was sent ahead belongs to
+  // Of large messages under way; what is sent ahead may take a quarter as much besides.
+  std::shared_ptr<Budget> budget = std::make_shared<Budget>(std::size_t{1} << 30);
+  std::uint64_t max_wait_ms = 3'600'000;  // of a pull, whatever it asks for
+  std::int64_t hello_ms = 10'000;         // for a client to say who it is
+  std::int64_t silence_ms = 60'000;       // for the rest of a message, and for an answer to be read
+  std::int64_t ahead_ms = 60'000;         // for the call that what was sent ahead belongs to
 };
 
 class Server {
@@ -160,7 +161,7 @@ class Server {
   mutable std::mutex connections_mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
   std::uint64_t next_number_;
-  std::shared_ptr<Budget> budget_, ahead_budget_;
+  std::shared_ptr<Budget> ahead_budget_;
 
   std::atomic<std::uint64_t> pulls_{0}, pulled_rows_{0}, refused_{0}, rounds_{0}, answering_us_{0}, answer_ns_{0};
   std::atomic<std::int64_t> looked_at_ms_{0};

@@ -73,7 +73,10 @@ TEST(cold_rows_have_the_same_bits) {
       CHECK(pair.cold->size() == pair.plain->size() && pair.cold->num_waiting() == pair.plain->num_waiting());
       if (step % 10 == 0) {
         const fleet::ShrinkRule rule{step, 8, true, 0.9, 0.75};
-        CHECK(pair.cold->shrink(rule) == pair.plain->shrink(rule) && pair.cold->size() == pair.plain->size());
+        const std::size_t num_doomed = pair.cold->doomed(rule).size();
+        CHECK(num_doomed == pair.plain->doomed(rule).size());
+        CHECK(pair.cold->shrink(rule) == num_doomed && pair.plain->shrink(rule) == num_doomed);
+        CHECK(pair.cold->size() == pair.plain->size());
         CHECK(pair.cold->newest_step() == pair.plain->newest_step());
       }
       if (step % 15 == 0) CHECK(holding_of(*pair.cold) == holding_of(*pair.plain));

@@ -34,7 +34,7 @@ class Mirror {
   static ServerOptions options(std::size_t max_bytes, std::int64_t ahead_ms) {
     ServerOptions made;
     made.address = "127.0.0.1";
-    made.max_bytes = max_bytes;
+    made.budget = std::make_shared<Budget>(max_bytes);
     made.ahead_ms = ahead_ms;
     return made;
   }

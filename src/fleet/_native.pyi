@@ -799,11 +799,21 @@ class PlaneCall:
         """Whether its connection is over."""
     def keep(self) -> None:
         """Move the request into memory that nobody else can write to; RuntimeError if it was written to before."""
-    def give_room_back(self) -> None:
-        """Count its memory no more among the messages that are under way."""
+    def hand_room_over(self) -> int:
+        """What it holds of the budget, which is the caller's to let go from now on."""
     def reply(self, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any]]) -> None: ...
     def fail(self, code: int, text: str) -> None:
         """Answer with an error; the code is that of gRPC's status."""
+
+class Budget:
+    """How many bytes of large messages a server has in memory (csrc/plane/memory.h). Safe to use from many threads."""
+
+    def __init__(self, most: int) -> None: ...
+    def hold(self, bytes: int, own: int = 0) -> bool:
+        """Hold more for a call that holds `own` already; whether there is room, as there always is for one alone."""
+    def let_go(self, bytes: int) -> None: ...
+    @property
+    def held(self) -> int: ...
 
 class PlaneServer:
     """A server's side of the data plane (csrc/plane/server.h): sockets, and threads that answer."""
@@ -814,7 +824,7 @@ class PlaneServer:
         address: str,
         token: bytes,
         max_connections: int,
-        max_bytes: int,
+        budget: Budget,
         max_wait_s: float,
         decide: Callable[[int, PlaneCall], None],
         refused: Callable[[str, str], None],

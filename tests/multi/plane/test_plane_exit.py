@@ -18,7 +18,7 @@ def decide(reason, call):
     if len(kept) > 20:
         called.set()
 
-server = _native.PlaneServer([], "127.0.0.1", b"", 100, 1 << 30, 100.0, decide, lambda peer, why: None)
+server = _native.PlaneServer([], "127.0.0.1", b"", 100, _native.Budget(1 << 30), 100.0, decide, lambda peer, why: None)
 for number in range(2):
     threading.Thread(target=server.run, args=(number,), daemon=True).start()
 client = _native.PlaneClient.tcp("127.0.0.1", server.port, b"", 5.0)

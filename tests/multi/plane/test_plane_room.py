@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+from fleet.errors import CommunicationError
 from fleet.ps.job import rules
 from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
-from fleet.ps.job.spec import JobSpec
+from fleet.ps.job.spec import JobSpec, KeptTensor
 from fleet.ps.proto import ps_pb2
 from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.ps.wire import messages as wire
+from fleet.ps.wire.calls import ServerCall
+from fleet.ps.wire.grpc_client import GrpcTransport
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.sending.gradients import Gradients
-from support.plane.plane import Served, served
+from support.plane.plane import Served, plane_transport, served
 from support.plane.raw_plane import ERROR, PULL, REPLY, REQUEST, connection, context_of, head, read
 from support.processes import wait_until
+from support.serving.serving import TOKEN
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from fleet.ps.wire.messages import Tensors
+    from fleet.ps.wire.transport import Transport
 
 LIMIT_S = 30.0
 NUM_WORKERS = 4
 SIZE = 1 << 20
 """Of the dense parameters: 4 MB, of which the room for messages takes three."""
+CALLER = ps_pb2.Caller(worker=0, incarnation=1)
+KEEPS = JobSpec(1, 1, "async", kept=(KeptTensor("w", "float32", (2 * SIZE,), 0),))
+DECLARE = ps_pb2.DeclareRequest.Header(caller=CALLER, job=KEEPS.to_json())
 
 
 def job(mode: str, size: int = SIZE, num_workers: int = NUM_WORKERS) -> JobSpec:
@@ -87,6 +101,44 @@ def test_pushes_of_one_step_that_are_larger_than_the_room(place: Served, is_awai
 def test_a_meeting_that_is_larger_than_the_room(place: Served) -> None:
     found = at_once(clients(place, job("async")), "meeting")
     assert found == [[5 * SIZE] * NUM_WORKERS] * NUM_WORKERS
+
+
+@pytest.mark.parametrize("first", ["GRPC", "SHM", "TCP"])
+@pytest.mark.parametrize("second", ["GRPC", "SHM", "TCP"])
+def test_all_ways_share_one_room(first: str, second: str) -> None:
+    """A large call is being answered: another large one finds room once it is done, whichever way both have come."""
+    begun, goes_on = threading.Event(), threading.Event()
+    with served("SHM") as one:
+        assert one.grpc is not None
+        handle = one.service.handle
+
+        def slowly(method: str, header: Message, tensors: Tensors) -> tuple[Message, Tensors]:
+            if method == "Keep":
+                begun.set()
+                assert goes_on.wait(LIMIT_S)
+            return handle(method, header, tensors)
+
+        one.service.handle = slowly  # type: ignore[method-assign]
+        ways: list[Transport] = []
+        for kind in (first, second):
+            made: Transport = GrpcTransport(str(one.grpc.endpoint), TOKEN)
+            ways.append(made if kind == "GRPC" else plane_transport(made, kind))
+            ways[-1].call("Declare", DECLARE, (), LIMIT_S).result(LIMIT_S)
+        kept = np.zeros(2 * SIZE, np.float32)
+        call = ways[0].call("Keep", ps_pb2.KeepRequest.Header(caller=CALLER, sequence=1), [kept], LIMIT_S)
+        assert begun.wait(LIMIT_S)
+        assert one.service.budget.held_bytes >= kept.nbytes
+        again = ps_pb2.KeepRequest.Header(caller=CALLER, sequence=2)
+        refused = ways[1].call("Keep", again, [kept], LIMIT_S).exception(LIMIT_S)
+        assert isinstance(refused, CommunicationError)
+        assert refused.retryable
+        assert "no room for a message" in str(refused)
+        goes_on.set()
+        call.result(LIMIT_S)
+        ServerCall(ways[1], "Keep", again, [kept], LIMIT_S, LIMIT_S).result()
+        wait_until(lambda: one.service.budget.held_bytes == 0, LIMIT_S, "the room to be free")
+        for way in ways:
+            way.close()
 
 
 @pytest.mark.parametrize("kind", ["TCP", "TLS"])

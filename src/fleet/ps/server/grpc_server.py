@@ -83,7 +83,7 @@ class GrpcServer:
         self._health = health.HealthServicer()
         self._pool = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="fleet-server")
         self._strangers = Strangers()
-        self._budget = budget = MessageBudget()
+        self._budget = budget = getattr(service, "budget", None) or MessageBudget()
         guards: list[grpc.ServerInterceptor] = [TokenGuard(token, self._strangers)] if token else []
         self._server = grpc.server(
             self._pool,

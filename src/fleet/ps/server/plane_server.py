@@ -26,7 +26,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.server.strangers import Strangers
 from fleet.ps.steps.core import EVERYBODY
 from fleet.ps.steps.missing_workers import too_late
-from fleet.ps.wire.budget import MessageBudget, OverBudgetError
+from fleet.ps.wire.budget import OverBudgetError
 from fleet.ps.wire.callers import Caller, answering
 from fleet.ps.wire.messages import decode
 from fleet.ps.wire.plane_name import plane_name
@@ -62,7 +62,7 @@ class PlaneServer:
         self._service = service
         self._core = service.core
         self._holdings: object = None
-        self._budget = MessageBudget()
+        self._budget = service.budget
         self._pool = ThreadPoolExecutor(MAX_SLOW_CALLS, thread_name_prefix="fleet-plane")
         self._places = threading.BoundedSemaphore(MAX_SLOW_CALLS)
         native_tls = None if tls is None else PlaneTls(tls).native
@@ -72,7 +72,7 @@ class PlaneServer:
             endpoint.host if is_open else "",
             (token or "").encode(),
             _max_connections(),
-            self._budget.limit_bytes,
+            self._budget.native,
             longest_wait_s(),
             self._decide,
             Strangers().note,
@@ -208,12 +208,13 @@ class PlaneServer:
         try:
             with failing(call), self._budget.account() as account:
                 method, view = call.method, call.data
+                account.adopt(call.hand_room_over())  # it lets go where the call waits for others
                 account.take(view.nbytes)
                 data = bytes(view)  # a copy: the caller could change shared memory while it is read
-                call.give_room_back()  # the account has it now, which lets go where the call waits for others
                 header, tensors = decode(f"{method}Request", data)
                 with answering(Caller(None, account)):
                     reply, rows = self._service.handle(method, header, tensors)
+                account.let_go()  # native code holds what the answer takes
                 call.reply(reply.SerializeToString(), rows)
         finally:
             self._places.release()

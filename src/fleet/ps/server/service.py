@@ -35,6 +35,7 @@ from fleet.ps.standby.standby import Standby
 from fleet.ps.standby.standing import Part, Standing
 from fleet.ps.steps.core import Core
 from fleet.ps.steps.missing_workers import awaited_by_all
+from fleet.ps.wire.budget import MessageBudget
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -65,6 +66,8 @@ class Service:
         folder = None if model_dir is None else storage.checked_folder(model_dir)
         self.core = Core(device)
         self.core.is_copy = standing is not None and standing.part is Part.COPY
+        self.budget = MessageBudget()
+        """The room for messages to this server, by whatever way they come."""
         self.broken = self.core.is_torn
         """Set when this server must be started again: its journal has a change that it could not make."""
         if journal is not None:

@@ -78,14 +78,19 @@ def in_words(num_bytes: int) -> str:
 
 
 class MessageBudget:
-    """The room for messages under way on one server. Safe to use from many threads."""
+    """The room for messages under way on one server, by whatever way they come. Safe to use from many threads."""
 
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.limit_bytes = int(budget_bytes() * _PART_FOR_MESSAGES) if limit_bytes is None else limit_bytes
-        self.held_bytes = 0
+        self.native = _native.Budget(self.limit_bytes)
+        """What counts: native code holds of it by itself."""
         self.num_refused = 0
-        self._lock = threading.Lock()
         self._calls = threading.local()
+
+    @property
+    def held_bytes(self) -> int:
+        """What messages take now."""
+        return self.native.held
 
     @contextmanager
     def account(self) -> Iterator[MemoryAccount]:
@@ -102,15 +107,15 @@ class MessageBudget:
 
     def move(self, own: int, more: int) -> None:
         """Hold `more` for a call that holds `own` already, or, where negative, less; OverBudgetError if it is full."""
-        with self._lock:
-            others = self.held_bytes - own
-            if more > 0 and others > 0 and self.held_bytes + more > self.limit_bytes:
-                self.num_refused += 1
-                raise OverBudgetError(
-                    f"no room for a message of {in_words(own + more)} beside {in_words(others)} under way, of "
-                    f"{in_words(self.limit_bytes)} (a quarter of FLEET_MEMORY_BUDGET); it is sent again"
-                )
-            self.held_bytes += more
+        if more <= 0:
+            self.native.let_go(-more)
+        elif not self.native.hold(more, own):
+            self.num_refused += 1
+            others = max(0, self.held_bytes - own)
+            raise OverBudgetError(
+                f"no room for a message of {in_words(own + more)} beside {in_words(others)} under way, of "
+                f"{in_words(self.limit_bytes)} (a quarter of FLEET_MEMORY_BUDGET); it is sent again"
+            )
 
 
 class MemoryAccount:
@@ -128,6 +133,10 @@ class MemoryAccount:
     def hold(self, num_bytes: int) -> None:
         """Hold this much more; OverBudgetError if there is no room."""
         self._budget.move(self.held_bytes, num_bytes)
+        self.held_bytes += num_bytes
+
+    def adopt(self, num_bytes: int) -> None:
+        """Take over what somebody else has held for this call."""
         self.held_bytes += num_bytes
 
     def let_go(self) -> None:

@@ -6,25 +6,28 @@ its standard input for one line that says which program it is to be; without one
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import runpy
 import sys
 from pathlib import Path
 
+from fleet import env
+
+_NEEDED = ("torch._dynamo", "fleet.nn", "fleet.runtime.modules.start_worker")
+"""What a worker imports until its first step of an optimizer."""
+
 
 def main() -> None:
     """Wait, then be the program."""
-
-    import fleet.api
-    import fleet.runtime.modules.start_worker  # noqa: F401
-
+    for name in _NEEDED:
+        importlib.import_module(name)
     line = sys.stdin.readline()
     if not line:
         return
     told = json.loads(line)
-    os.environ.clear()
-    os.environ.update(told["environ"])
+    env.become(told["environ"])
     log = os.open(told["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor, number in ((nothing, 0), (log, 1), (log, 2)):

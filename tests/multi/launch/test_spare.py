@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(120)
 TELL = """
     import json, os, sys
     import beside
-    print("torch" in sys.modules, flush=True)
+    print("torch._dynamo" in sys.modules, flush=True)
     print(json.dumps([sys.argv, __name__, os.environ.get("MINE"), "FLEET_OF_OTHERS" in os.environ, beside.here]))
     print("to stderr", file=sys.stderr)
     assert sys.stdin.read() == ""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from fleet.env.variable import Environ as Environ
 from fleet.env.variable import EnvVariable as EnvVariable
+from fleet.env.variable import become as become
 from fleet.env.variable import choice, count, folders, positive, seconds, secret, size, text
 from fleet.env.variable import inherited as inherited
 from fleet.env.variable import misspelt as misspelt

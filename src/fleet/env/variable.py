@@ -167,6 +167,12 @@ def inherited() -> dict[str, str]:
     return dict(os.environ)
 
 
+def become(environ: Environ) -> None:
+    """Have this process, and what it imports from now on, find these variables and no others."""
+    os.environ.clear()
+    os.environ.update(environ)
+
+
 def prefer(name: str, value: str) -> None:
     """Set a variable that a library of this process reads, unless the user has set it."""
     os.environ.setdefault(name, value)

@@ -32,8 +32,11 @@ def train(one: Trainer, *steps: int) -> None:
     one.fleet.flush()
 
 
-def leave(folder: Path) -> tuple[Path, Any]:
-    """The folder of a server that died in the middle of training, and what it knew. Needs FLEET_TABLE_DIR."""
+def leave(folder: Path, *, shrinks: bool = False) -> tuple[Path, Any]:
+    """The folder of a server that died in the middle of training, and what it knew. Needs FLEET_TABLE_DIR.
+
+    `shrinks`: the last record of its journal deletes old rows, which reads most files.
+    """
     kept, left = folder / "kept", folder / "left"
     service = Service(journal=(kept, "OS"))
     own = service.core.durability
@@ -46,6 +49,8 @@ def leave(folder: Path) -> tuple[Path, Any]:
         train(one, 8)
         snapshot_now(service)
         train(one, 8, 8 + STEPS_AFTER)
+        if shrinks:
+            one.fleet.shrink(unseen_steps=6)
         with own.snapshotting:
             shutil.copytree(kept, left, ignore=shutil.ignore_patterns("lock"))
             state = everything(service)

@@ -100,7 +100,8 @@ class Host:
         self._restart = -1
         self._num_failures = 0
         self._keeper: Keeper | None = None
-        """Decides about terms, in a job whose servers have copies."""
+        """Decides about terms, in a job whose servers have copies; there when the first machine has accounted."""
+        self._lost_early: dict[int, str] = {}
         self._gather("")
         if former is not None:
             self._go_on(former)
@@ -224,7 +225,7 @@ class Host:
         match message.get("say"):
             case "account" if self._state is _State.RUNNING and guest.place is not None:
                 account = MachineAccount.from_json(message)
-                self._keeper = self._keeper or Keeper(self._own.place or 0, account.orders)
+                self._keeper = self._keeper or self._make_keeper(account)
                 self._keeper.hear(guest.place, account)
                 self._direct(self._keeper)
             case "done" if self._keeper is None:
@@ -251,11 +252,19 @@ class Host:
         if guest.place is None or guest is self._own or self._state is not _State.RUNNING:
             return
         gone = f"{self._where(guest)} is gone: {why}"
-        if self._keeper is None:
+        if self._keeper is None and self._offers[guest.place].door is not None:
+            self._lost_early[guest.place] = gone
+        elif self._keeper is None:
             self._fail(NodeFailed(gone, 1, time.time()), guest)
         else:
             self._keeper.lose(guest.place, gone)
             self._direct(self._keeper)
+
+    def _make_keeper(self, account: MachineAccount) -> Keeper:
+        keeper = Keeper(self._own.place or 0, account.orders)
+        for place, gone in self._lost_early.items():
+            keeper.lose(place, gone)
+        return keeper
 
     def _direct(self, keeper: Keeper) -> None:
         """Tell the machines what follows from what is known of them now."""

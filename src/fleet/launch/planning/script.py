@@ -11,6 +11,8 @@ from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
 
 SELFCHECK_MODULE = "fleet.selfcheck"
+SPARE_COMMAND = (sys.executable, "-m", "fleet.runtime.spare")
+"""What becomes a worker when it is told which."""
 COPY_COMMAND = (sys.executable, "-m", "fleet.ps.server")
 """What a copy of a server runs: servers are generic."""
 

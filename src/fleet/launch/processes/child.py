@@ -19,9 +19,22 @@ from fleet.jobfiles.process_files import ProcessFiles
 from fleet.jobfiles.serving import serving_since
 from fleet.jobfiles.wait_notes import WaitNote, read_waits
 from fleet.launch.processes.logs import JobIdentity, ReadyProcess
+from fleet.launch.processes.spare import Spare
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def dying_with_launcher() -> Callable[[], None]:
+    """What a new process does first, so that it dies when this one does."""
+    launcher = os.getpid()
+
+    def begin() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != launcher:  # it died before the line above
+            os._exit(1)
+
+    return begin
 
 
 class Child:
@@ -33,7 +46,9 @@ class Child:
         job: JobIdentity,
         terminal_width: int | None = None,
         life: int = 0,
+        spare: Spare | None = None,
     ) -> None:
+        """Start it, or have a spare become it; OSError if that cannot be done."""
         self.plan = plan = ready.plan
         self.life = life
         """How often a process was started in this place before."""
@@ -59,23 +74,19 @@ class Child:
         }
         if terminal_width is not None:
             environ[env.FLEET_TERMINAL_WIDTH.name] = str(terminal_width)
-        launcher = os.getpid()
-
-        def die_with_launcher() -> None:
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != launcher:  # it died before the line above
-                os._exit(1)
-
-        self._process = subprocess.Popen(
-            plan.command,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=ready.log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=() if ready.lock is None else (ready.lock,),
-            preexec_fn=die_with_launcher,
-        )
+        if spare is not None:
+            self._process = spare.become(plan.command, environ, plan.log_path)
+        else:
+            self._process = subprocess.Popen(
+                plan.command,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=ready.log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=() if ready.lock is None else (ready.lock,),
+                preexec_fn=dying_with_launcher(),
+            )
         self.pid = self._process.pid
 
     def when_it_exits(self, tell: Callable[[Child], None]) -> None:

@@ -7,12 +7,15 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+from fleet import env
 from fleet.errors import UsageError
 from fleet.launch.planning.plan import ProcessPlan
+from fleet.launch.planning.script import SPARE_COMMAND
 from fleet.launch.processes import guard
-from fleet.launch.processes.child import Child
+from fleet.launch.processes.child import Child, dying_with_launcher
 from fleet.launch.processes.guard import Guard
 from fleet.launch.processes.logs import JobIdentity, ReadyProcess, end_line
+from fleet.launch.processes.spare import Spare
 
 STDOUT = 1
 
@@ -66,10 +69,10 @@ class Crew:
         new.when_it_exits(self._tell)
         return new
 
-    def add(self, ready: Sequence[ReadyProcess], life: int = 0) -> list[Child]:
+    def add(self, ready: Sequence[ReadyProcess], life: int = 0, spare: Spare | None = None) -> list[Child]:
         """Start more processes, beside the others; OSError at the first that cannot be started."""
         for one in ready:
-            child = self._start(one, life)
+            child = self._start(one, life, spare)
             self._ready.append(one)
             self.children.append(child)
             child.when_it_exits(self._tell)
@@ -112,11 +115,16 @@ class Crew:
             for child in self.children:
                 steps.callback(self.release, child)  # the first to be called
 
-    def _start(self, ready: ReadyProcess, life: int) -> Child:
+    def spare(self, plan: ProcessPlan) -> Spare:
+        """An interpreter that can become a process like this one later; OSError if the system cannot start it."""
+        job = {env.FLEET_JOB_ID.name: self._identity.job_id}
+        return Spare(SPARE_COMMAND, env.without_roles(env.inherited()) | plan.variables | job, dying_with_launcher())
+
+    def _start(self, ready: ReadyProcess, life: int, spare: Spare | None = None) -> Child:
         is_seen = ready.plan is self._followed and os.isatty(STDOUT)
         seen_at = os.get_terminal_size(STDOUT).columns if is_seen else None
         self._locks[ready.plan.folder] = ready.lock
-        child = Child(ready, self._identity, seen_at, life)
+        child = Child(ready, self._identity, seen_at, life, spare)
         self._guard.watch(child.pid)
         return child
 

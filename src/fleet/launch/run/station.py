@@ -4,7 +4,9 @@ Orders come whole, and what they ask for is compared with what runs here, so not
 written down and accounted for before it is used; a disk that does not take it is tried again, and all others wait.
 """
 
+import contextlib
 import logging
+import math
 import shutil
 import signal
 import time
@@ -22,6 +24,7 @@ from fleet.launch.planning.plan import LaunchPlan, ProcessPlan
 from fleet.launch.planning.standby_job import copy_plan, moved_worker
 from fleet.launch.processes.child import Child
 from fleet.launch.processes.logs import ReadyProcess, open_log
+from fleet.launch.processes.spare import Spare
 from fleet.launch.run.crew import Crew
 from fleet.launch.standby.kept import remember
 from fleet.launch.standby.orders import MachineAccount, Orders
@@ -30,6 +33,8 @@ from fleet.net import Endpoint, Hold
 
 log = logging.getLogger("fleetrun")
 
+SPARE_AFTER_S = 10.0
+"""How long after the start of a job each machine gets ready to start a worker that another one has lost."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 """How long after the death of a copy another one is started; twice as long each time."""
 
@@ -69,6 +74,8 @@ class Station:
         self._start_at: dict[int, float] = {}
         self._gone: tuple[str, ...] = ()
         self._lives = {worker: 0 for worker, post in enumerate(orders.workers) if post.machine == self._me}
+        self._spare: Spare | None = None
+        self._spare_at = time.monotonic() + SPARE_AFTER_S
         self._folder = Path(options.durable).absolute()
         self._terms = Terms(self._folder)
         self._endpoints = [
@@ -99,6 +106,7 @@ class Station:
             self._stop_copies()
             self._start_copies()
             self._start_workers()
+            self._keep_spare()
         account = replace(
             self._account,
             copies={server: self._about(copy) for server, copy in self._copies.items()},
@@ -207,18 +215,35 @@ class Station:
             try:
                 beside = [child.plan for child in self._crew.children]
                 plan = moved_worker(self._options, beside or self._plan.processes, self._plan.layout, worker)
-                self._start(plan, post.life)
+                self._start(plan, post.life, self._take_spare())
             except (OSError, FleetError) as error:
                 log.warning("cannot start worker %d, trying on: %s", worker, error)
             else:
                 self._lives[worker] = post.life
 
-    def _start(self, plan: ProcessPlan, life: int = 0) -> Child:
+    def _keep_spare(self) -> None:
+        """Have an interpreter ready as long as there is a machine whose workers may have to be started here."""
+        is_needed = len(self._orders.machines) > 1 and not self._orders.is_over
+        if is_needed and self._spare is None and time.monotonic() > self._spare_at and self._crew.workers:
+            self._spare_at = math.inf
+            with contextlib.suppress(OSError):  # without one a worker starts more slowly
+                self._spare = self._crew.spare(self._crew.workers[0].plan)
+
+    def _take_spare(self) -> Spare | None:
+        spare, self._spare, self._spare_at = self._spare, None, time.monotonic() + SPARE_AFTER_S
+        return spare
+
+    def close(self) -> None:
+        """The processes of this machine have ended."""
+        if self._spare is not None:
+            self._spare.close()
+
+    def _start(self, plan: ProcessPlan, life: int = 0, spare: Spare | None = None) -> Child:
         lock = self._crew.lock_of(plan.folder) or durable.lock(self._options, plan.folder, self._holds)
         shutil.rmtree(self._folder / plan.folder, ignore_errors=True)  # of another life here, or of another job
         (self._folder / plan.folder).mkdir()
         ready = ReadyProcess(plan, open_log(plan.log_path, self._holds), lock)
-        return self._crew.add([ready], life)[0]
+        return self._crew.add([ready], life, spare)[0]
 
     def _about(self, copy: _Copy) -> tuple[str, int]:
         note = copy.child.copy_note

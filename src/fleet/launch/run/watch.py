@@ -345,4 +345,6 @@ class Attempt:
     def _clean_up(self) -> None:
         with ExitStack() as steps:
             steps.callback(self._crew.clean_up)
+            if self._station is not None:
+                steps.callback(self._station.close)
             steps.callback(self._chaos.stop)  # the first to be called

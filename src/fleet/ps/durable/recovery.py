@@ -19,7 +19,7 @@ from fleet.ps.job.patience import rpc_timeout_s
 from fleet.ps.journal.files import MARK_NAME, runs_path
 from fleet.ps.journal.mark import read_mark
 from fleet.ps.journal.records import JournalError, JournalRecord, Kind
-from fleet.ps.journal.segments import read_segments
+from fleet.ps.journal.segments import SNAPSHOT_KNOWS, read_segments
 from fleet.ps.journal.snapshots import newest_snapshot, read_snapshot
 from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.steps.changes import CHANGES
@@ -70,7 +70,7 @@ def least_record(folder: Path, has: int) -> tuple[int, str]:
     """The record that a journal must have, and who knows it: the mark, or the snapshot with parts of record `has`."""
     mark = read_mark(folder)
     if mark is None or mark.least <= has:
-        return has, "the snapshot has rows of"
+        return has, SNAPSHOT_KNOWS
     return mark.least, f"{folder / MARK_NAME} (remove it to go on from there) knows of"
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from fleet.ps.journal.files import segments_in, view_of
 from fleet.ps.journal.records import JournalError, JournalRecord, Kind, TornError, damaged, read
 
+SNAPSHOT_KNOWS = "the snapshot has rows of"
+
 _log = logging.getLogger(__name__)
 
 
@@ -23,6 +25,8 @@ def read_segments(
     `why` says who knows of it.
     """
     found = segments_in(folder)
+    if found and least <= after:
+        least, why = after, SNAPSHOT_KNOWS
     last = 0
     for index, (first, path) in enumerate(found):
         if index + 1 < len(found) and found[index + 1][0] <= after:
@@ -45,8 +49,8 @@ def read_segments(
             last = record.lsn
             if record.lsn > after:
                 yield record
-    if max(last, after) < least:
-        raise _too_short(found[-1][1] if found else folder, max(last, after), least, why)
+    if (last if found else after) < least:
+        raise _too_short(found[-1][1] if found else folder, last if found else after, least, why)
 
 
 def _too_short(path: Path, last: int, least: int, why: str) -> JournalError:

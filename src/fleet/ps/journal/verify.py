@@ -14,6 +14,7 @@ from fleet import _native
 from fleet.ps.journal.files import MARK_NAME, runs_path, segments_in, snapshots_in, view_of
 from fleet.ps.journal.mark import damage_of_mark, read_mark
 from fleet.ps.journal.records import JournalError, Kind, TornError, damaged, read_one
+from fleet.ps.journal.segments import SNAPSHOT_KNOWS
 from fleet.ps.journal.snapshots import why_no_end
 
 CHUNK_BYTES = 1 << 20
@@ -67,13 +68,14 @@ def verify(folder: Path, pace: Pace = no_pace, least: int | None = None) -> Veri
             if (why := damage_of_rows(run, counted)) is not None:
                 found.damaged[run] = why
     after = found.last = found.snapshot or 0
-    _verify_segments(segments, found, after, counted)
-    wanted, who = positions, "the snapshot has rows of"
+    last = _verify_segments(segments, found, after, counted) if segments else after
+    found.last = max(found.last, last)
+    wanted, who = max(positions, after), SNAPSHOT_KNOWS
     if (noted := least if least is not None else mark.least if mark is not None else 0) > wanted:
         wanted, who = noted, f"{folder / MARK_NAME} knows of"
-    if found.last < wanted and not any(path in found.damaged for _, path in segments):
+    if last < wanted and not any(path in found.damaged for _, path in segments):
         where = segments[-1][1] if segments else folder
-        text = f"{where} ends with record {found.last}, but {who} record {wanted}: the end of the journal is missing"
+        text = f"{where} ends with record {last}, but {who} record {wanted}: the end of the journal is missing"
         found.damaged[where] = text
     return found
 
@@ -93,7 +95,8 @@ def damage_of_rows(path: Path, pace: Pace = no_pace) -> str | None:
     return None
 
 
-def _verify_segments(segments: list[tuple[int, Path]], found: Verified, after: int, pace: Pace) -> None:
+def _verify_segments(segments: list[tuple[int, Path]], found: Verified, after: int, pace: Pace) -> int:
+    """Read the segments of a journal; the last record that is whole."""
     last: int | None = None
     for index, (first, path) in enumerate(segments):
         following = segments[index + 1][0] if index + 1 < len(segments) else None
@@ -106,9 +109,9 @@ def _verify_segments(segments: list[tuple[int, Path]], found: Verified, after: i
             why = f"{path} ends with record {scan.last}, and {segments[index + 1][1].name} begins with {following}"
         if why is not None:
             found.damaged[path] = why
-            return
+            break
         last = scan.last if scan.num_records else first - 1
-        found.last = max(found.last, last)
+    return last or 0
 
 
 def _verify_snapshot(path: Path, found: Verified, pace: Pace) -> int:

@@ -28,7 +28,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What a server with rows on a disk has left, and what it knew."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FLEET_TABLE_DIR", str(tmp_path_factory.mktemp("tables")))
-        yield leave(tmp_path_factory.mktemp("server"))
+        yield leave(tmp_path_factory.mktemp("server"), shrinks=True)
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +97,17 @@ def test_a_damaged_file_is_named_and_read_wrong_by_nobody(folder: Path) -> None:
         with pytest.raises(OSError, match=re.escape(str(path))):  # or from the test's own look at all rows
             recovered(folder)
         path.write_bytes(data)
+
+
+def test_a_record_that_needs_a_damaged_file_is_refused_with_its_name(folder: Path) -> None:
+    """The name is that of the job's folder, not of the link that the server uses."""
+    path = max(runs_in(folder), key=lambda path: path.stat().st_size)
+    flip = bytearray(path.read_bytes())
+    flip[5000] ^= 1
+    path.write_bytes(flip)
+    said = rf"record \d+ of a journal cannot be made again: {re.escape(str(path))} \(in use as .*\) is damaged: block 0"
+    with pytest.raises(JournalError, match=said):
+        recovered(folder)
 
 
 def test_a_file_that_is_cut_or_gone_is_refused(folder: Path) -> None:

@@ -96,6 +96,25 @@ def test_a_lost_end_is_refused(left: Path, lose: Callable[[Path], None], capsys:
     assert last_of(left) < whole
 
 
+def test_a_journal_that_ends_before_its_snapshot_is_refused(left: Path) -> None:
+    """It could be gone on from once, and then never again: records would be missing in between."""
+    whole = last_of(left)
+    with SnapshotWriter(left, whole) as writer:
+        writer.write(Kind.ROWS, whole, [part(1)])
+        writer.finish()
+    assert not verify(left).damaged
+    assert not list(read_segments(left, whole, OWNER, *least_record(left, whole)))
+    cut_last_record(left)
+    for has_mark in (True, False):
+        assert "the snapshot has rows of record" in next(iter(verify(left).damaged.values()))
+        with pytest.raises(
+            JournalError, match=f"ends with record {whole - 1}, but the snapshot has rows of record {whole}"
+        ):
+            list(read_segments(left, whole, OWNER, *least_record(left, whole)))
+        if has_mark:
+            (left / MARK_NAME).unlink()
+
+
 def test_what_nobody_finished_writing_is_cut_off(left: Path) -> None:
     whole, path = last_of(left), segments_in(left)[-1][1]
     data = path.read_bytes()

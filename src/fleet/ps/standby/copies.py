@@ -53,7 +53,7 @@ class Copies(Copied):
         self._core, self._journal, self._folder = core, durability.journal, durability.folder
         self._standing = standing
         self._changed = threading.Condition()
-        self._is_bound = standing.has_copy
+        self.is_bound = standing.has_copy
         """Whether a copy is, or may be by now, listed in a term."""
         self._confirmed = standing.number if standing.has_copy else 0
         """The last term in which a copy was told that it is whole."""
@@ -84,20 +84,20 @@ class Copies(Copied):
     @property
     def needs(self) -> int | None:  # type: ignore[override]
         """The segment that the copy reads; None where there is no copy."""
-        return self._needs if self._is_bound or time.monotonic() - self._asked_at < AWAY_S else None
+        return self._needs if self.is_bound or time.monotonic() - self._asked_at < AWAY_S else None
 
     def recorded(self, lsn: int) -> None:
         with self._changed:
             if self._behind_since is None:
                 self._behind_since = time.monotonic()
             self._changed.notify_all()
-            if self._is_bound and self._standing.is_sync:
+            if self.is_bound and self._standing.is_sync:
                 self._wait(lambda: self._has >= lsn, f"its copy to have record {lsn}")
 
     def replaced(self, lsn: int) -> None:
         with self._changed:
             self._replaced_at = lsn
-            if self._is_bound:
+            if self.is_bound:
                 self._complain("a checkpoint was loaded, with which the copy is filled anew")
                 self._wait(lambda: False, "fleetrun to count without its copy, which a loaded checkpoint fills anew")
 
@@ -110,13 +110,8 @@ class Copies(Copied):
             behind_s = 0.0 if self._behind_since is None else time.monotonic() - self._behind_since
             return self._journal.lsn - self._has, behind_s
 
-    @property
-    def is_bound(self) -> bool:
-        """Whether nothing is acknowledged any more before the copy has it, or, in async mode, the copy is whole."""
-        return self._is_bound
-
     def look(self) -> None:
-        """There is a new term."""
+        """There is a new term, or the server stops: let those who wait see it."""
         with self._changed:
             self._look()
             self._changed.notify_all()
@@ -124,15 +119,10 @@ class Copies(Copied):
     def _look(self) -> Term:
         """Be free of a copy that the present term does not list, unless it has been told in it that it is whole."""
         term = self._standing.term
-        if self._is_bound and term.number > self._confirmed and not term.copies[self._standing.server]:
-            self._is_bound = False
+        if self.is_bound and term.number > self._confirmed and not term.copies[self._standing.server]:
+            self.is_bound = False
             self._num_freed += 1
         return term
-
-    def close(self) -> None:
-        """Let those who wait look again: the server stops."""
-        with self._changed:
-            self._changed.notify_all()
 
     # What the copy asks.
 
@@ -227,16 +217,16 @@ class Copies(Copied):
     def _is_whole(self, header: ps_pb2.FollowRequest.Header) -> bool:
         """Whether the copy has all that was acknowledged; the server is bound to it from when it nearly has."""
         lsn = self._journal.lsn
-        if not self._is_bound and lsn - header.lsn <= NEAR_RECORDS:
+        if not self.is_bound and lsn - header.lsn <= NEAR_RECORDS:
             segment, size = self._journal.end
             if segment == header.segment and size - header.at <= NEAR_BYTES:
-                self._is_bound, self._whole_at = True, lsn
-        return self._is_bound and header.lsn >= self._whole_at
+                self.is_bound, self._whole_at = True, lsn
+        return self.is_bound and header.lsn >= self._whole_at
 
     def _ahead(self, header: ps_pb2.FollowRequest.Header) -> str:
         """Why a copy begins anew whose place in the journal is not here; if it counts, this server must not go on."""
         first = segments_in(self._folder)[0][0]
-        if header.segment >= first and self._is_bound:
+        if header.segment >= first and self.is_bound:
             self.lost = (
                 f"server {self._standing.server} has lost records that its copy has, up to {header.lsn}: the disk of "
                 f"{self._folder} has not kept what was written; the copy is to take its place"

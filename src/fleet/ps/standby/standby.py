@@ -44,7 +44,8 @@ class Standby:
         """Why it can do nothing any more, if that is not in order."""
         self._core, self._durability, self._promoted = core, durability, promoted
         self._closed = threading.Event()
-        self._copies: Copies | None = None
+        self.copies: Copies | None = None
+        """What a server knows of its copy; None in a copy."""
         self._following: Following | None = None
         core.admit, core.term = self._admit, standing.number
         if core.is_copy:
@@ -54,26 +55,21 @@ class Standby:
         self._thread = threading.Thread(target=self._watch, name="fleet-terms", daemon=True)
         self._thread.start()
 
-    @property
-    def copies(self) -> Copies | None:
-        """What a server knows of its copy; None in a copy."""
-        return self._copies
-
     def answer(
         self, header: ps_pb2.FollowRequest.Header, tensors: Tensors
     ) -> tuple[ps_pb2.FollowReply.Header, Tensors]:
         """Answer a call of `Follow`."""
-        assert self._copies is not None
-        reply, found = self._copies.answer(header, tensors)
-        if self._copies.lost:
-            self._give_up(self._copies.lost)
+        assert self.copies is not None
+        reply, found = self.copies.answer(header, tensors)
+        if self.copies.lost:
+            self._give_up(self.copies.lost)
         return reply, found
 
     def close(self) -> None:
         """Follow nobody any more, and let nobody wait for the copy."""
         self._closed.set()
-        if self._copies is not None:
-            self._copies.close()
+        if self.copies is not None:
+            self.copies.look()
         self._thread.join()
         if self._following is not None:
             self._following.stop()
@@ -86,7 +82,7 @@ class Standby:
         self.standing.admit(term)
 
     def _begin_copies(self) -> None:
-        self._copies = self._durability.copied = Copies(self._core, self._durability, self.standing)
+        self.copies = self._durability.copied = Copies(self._core, self._durability, self.standing)
 
     def _watch(self) -> None:
         while not self._closed.wait(LOOK_S):
@@ -99,8 +95,8 @@ class Standby:
             if self._core.is_copy and self.standing.part is Part.SERVER:
                 self._promote()
             self._core.term = self.standing.number
-            if self._copies is not None:
-                self._copies.look()
+            if self.copies is not None:
+                self.copies.look()
             self._core.tell(EVERYBODY)
 
     def _promote(self) -> None:
@@ -128,8 +124,8 @@ class Standby:
         """Another process has taken this server's place: it takes nothing any more, and ends."""
         self._core.term = self.standing.number
         self._core.move()
-        if self._copies is not None:
-            self._copies.close()
+        if self.copies is not None:
+            self.copies.look()
         _log.warning("term %d has another process in the place of this server, which ends", self.standing.number)
         self.ended.set()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleet.errors import DeadlineError
+from fleet.errors import DeadlineError, UsageError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.steps.state import ServerState
 from fleet.ps.wire.calls import ServerCall
@@ -226,6 +226,26 @@ def test_a_worker_that_is_lost_while_it_sends_leaves_no_step_half_made(
             server.kill()
         assert rows_on([one.state() for one in job.servers]) == wanted
         assert rows_on([one.state() for one in copies]) == wanted
+
+
+def test_what_has_no_exact_meaning_beside_copies_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Copied(tmp_path) as job:
+        with (
+            pytest.raises(UsageError, match="has the pushes of all"),
+            joined(job.endpoints, strategy=strategy("sync", wait_for_workers_s=5.0)),
+        ):
+            pass
+        with joined(job.endpoints, strategy=strategy("async")) as one:
+            monkeypatch.setenv("FLEET_JOB_ID", "copies")
+            with pytest.raises(UsageError, match="without --standby"):
+                one.fleet.reshard(servers=2)
+            monkeypatch.delenv("FLEET_JOB_ID")
+        monkeypatch.setenv("FLEET_STANDBY", "ASYNC")
+        with (
+            pytest.raises(UsageError, match="start it with --standby sync"),
+            joined(job.endpoints, strategy=strategy("sync")),
+        ):
+            pass
 
 
 def lost_after(num_sent: int) -> Callable[..., list[ServerCall]]:

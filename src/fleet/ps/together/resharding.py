@@ -52,6 +52,8 @@ def check_reshard(client: Client, num_servers: int) -> Layouts:
         raise UsageError(
             "fleet.reshard() needs a durable job, whose servers keep a journal: fleetrun --durable DIR ..."
         )
+    if client.server_set.term:
+        raise UsageError("fleet.reshard() moves rows to servers without copies; start the job without --standby")
     if client.elsewhere is None:
         raise UsageError("fleet.reshard() needs servers that fleetrun has started, and a job of modules")
     return layouts

@@ -200,9 +200,19 @@ def _record(device: torch.device, model: nn.Module) -> StepPart:
 
 def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: ScriptProgress | None) -> float:
     """How long a step waits for an absent worker; UsageError where nobody could be absent and come back."""
-    seconds = strategy.wait_for_workers_s
+    seconds, standby = strategy.wait_for_workers_s, env.FLEET_STANDBY.get()
+    if standby == "ASYNC" and job.mode == "sync":
+        raise UsageError(
+            "a synchronous job with --standby async: a copy may lack the last step, which other servers have made; "
+            "start it with --standby sync"
+        )
     if seconds is None:
         return 0.0
+    if standby is not None:
+        raise UsageError(
+            f"strategy.wait_for_workers_s = {seconds:g}: where servers have copies (--standby), a step has the pushes "
+            "of all; leave it out"
+        )
     if job.mode != "sync":
         raise UsageError(
             f"strategy.wait_for_workers_s = {seconds:g}: workers wait for each other in sync mode only, and this job's "

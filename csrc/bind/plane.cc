@@ -265,6 +265,8 @@ void add_plane(nb::module_& m) {
           },
           nb::arg("worker"), nb::arg("incarnation"))
       .def(
+          "set_term", [](Serving& one, std::uint64_t term) { (*one).set_term(term); }, nb::arg("term"))
+      .def(
           "publish",
           [](Serving& one, std::uint64_t version, bool is_open, bool is_started, const nb::bytes& step,
              std::int64_t look) { (*one).publish(version, is_open, is_started, as_string(step), look); },

@@ -109,6 +109,7 @@ bool read_caller(const Extent& content, Caller& caller, bool& is_plain) {
       case 2: caller.incarnation = fields.value; break;
       case 3: caller.instance = fields.value; break;
       case 4: caller.is_traced = fields.value != 0; break;
+      case 5: caller.term = fields.value; break;
       default: is_plain = false;
     }
   }

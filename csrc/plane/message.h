@@ -33,6 +33,7 @@ struct Caller {
   std::uint64_t incarnation = 0;
   std::uint64_t instance = 0;
   bool is_traced = false;
+  std::uint64_t term = 0;
 };
 
 struct PullHeader {

@@ -215,7 +215,8 @@ void Server::take_pull(const std::shared_ptr<Call>& call) {
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     const Caller& caller = header.caller;
-    may_come = state_.is_open && (caller.instance == 0 || caller.instance == state_.instance) &&
+    may_come = state_.is_open && caller.term == state_.term &&
+               (caller.instance == 0 || caller.instance == state_.instance) &&
                caller.worker < state_.incarnations.size() && caller.incarnation >= state_.incarnations[caller.worker];
     has_come = state_.version >= header.version && (state_.is_started || !header.dense);
   }
@@ -306,6 +307,11 @@ void Server::serve(std::shared_ptr<const Holdings> holdings, std::uint64_t insta
 void Server::set_incarnation(std::size_t worker, std::uint64_t incarnation) {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   if (worker < state_.incarnations.size()) state_.incarnations[worker] = incarnation;
+}
+
+void Server::set_term(std::uint64_t term) {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  state_.term = term;
 }
 
 void Server::publish(std::uint64_t version, bool is_open, bool is_started, const std::string& step, std::int64_t look) {

@@ -75,6 +75,8 @@ class Server {
   // From now on pulls are for this; null: for nobody. Every worker has its incarnation.
   void serve(std::shared_ptr<const Holdings> holdings, std::uint64_t instance, std::vector<std::uint64_t> incarnations);
   void set_incarnation(std::size_t worker, std::uint64_t incarnation);
+  // Pulls of another term are handed over.
+  void set_term(std::uint64_t term);
   // What calls wait for has changed. `step` is the part of a push's answer that all have in common. Calls of worker
   // `look`, or of all, are handed over to be looked at.
   void publish(std::uint64_t version, bool is_open, bool is_started, const std::string& step, std::int64_t look);
@@ -95,6 +97,7 @@ class Server {
     std::shared_ptr<const Holdings> holdings;
     std::uint64_t instance = 0;
     std::vector<std::uint64_t> incarnations;
+    std::uint64_t term = 0;
     std::uint64_t version = 0;
     bool is_open = false;
     bool is_started = false;

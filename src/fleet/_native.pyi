@@ -848,6 +848,9 @@ class PlaneServer:
     def stop(self) -> None: ...
     def serve(self, holdings: PlaneHoldings | None, instance: int, incarnations: Sequence[int]) -> None: ...
     def set_incarnation(self, worker: int, incarnation: int) -> None: ...
+    def set_term(self, term: int) -> None:
+        """Pulls of another term are handed over, for Python to refuse."""
+
     def publish(self, version: int, is_open: bool, is_started: bool, step: bytes, look: int) -> None:
         """Say what calls wait for; those of worker `look` (-1: nobody, -2: everybody) are handed over again."""
 

@@ -13,7 +13,6 @@ Files appear whole and are never written again, so that a process that was kille
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -166,8 +165,4 @@ class Layouts:
         return whole.put(self.folder / name, content, is_new=is_new)
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        try:
-            found = json.loads((self.folder / name).read_text())
-        except FileNotFoundError:
-            return None
-        return found if isinstance(found, dict) else None
+        return whole.read(self.folder / name)

@@ -13,22 +13,23 @@ A term in use is never written again, so that two processes that speak of term 3
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import env
 from fleet.errors import UsageError
 from fleet.jobfiles import whole
+from fleet.jobfiles.layouts import Layouts, own_layouts
+from fleet.json_form import JsonForm
 
 _NAME = re.compile(r"term-(\d+)\.(json|part)")
 
 
 @dataclass(frozen=True)
-class Term:
+class Term(JsonForm):
     """Who is what, by endpoints."""
 
     number: int
@@ -36,21 +37,28 @@ class Term:
     copies: tuple[str, ...]
     """The copy of each server that has all of it and may take its place; empty: there is none now."""
 
-    def to_json(self) -> str:
-        """For files and messages."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Term:
-        """What `to_json` made."""
-        found = json.loads(text)
-        return cls(int(found["number"]), tuple(found["servers"]), tuple(found["copies"]))
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """The servers, as a layout names them."""
+        return self.servers
 
 
 def own_terms() -> Terms | None:
     """The terms of this process's job; None if its servers have no copies."""
     folder = env.FLEET_DURABLE.get()
     return None if folder is None or env.FLEET_STANDBY.get() is None else Terms(folder)
+
+
+def own_whereabouts() -> Terms | Layouts | None:
+    """Where this process's job says which servers it has now; None if they are always the same."""
+    return own_terms() or own_layouts()
+
+
+def own_term() -> int:
+    """The newest term that this process can know; 0 in a job whose servers have no copies."""
+    terms = own_terms()
+    newest = None if terms is None else terms.newest()
+    return 0 if newest is None else newest.number
 
 
 def own_copy() -> int | None:
@@ -84,14 +92,14 @@ class Terms:
 
     def write_down(self, term: Term) -> None:
         """Keep a term that was decided, on the disk; nobody goes by it yet. OSError if the disk does not take it."""
-        whole.put(self._path(term.number, "part"), asdict(term), is_new=False)
+        whole.put(self._path(term.number, "part"), term.to_plain(), is_new=False)
 
     def use(self, term: Term) -> None:
         """Have this machine's processes go by a term; it stays as it is if that was done before.
 
         UsageError if they go by another of this number. OSError if the disk does not take it.
         """
-        if not whole.put(self._path(term.number, "json"), asdict(term)) and self._read(term.number, "json") != term:
+        if not whole.put(self._path(term.number, "json"), term.to_plain()) and self._read(term.number, "json") != term:
             raise UsageError(f"{self.folder} has another term {term.number}; give every job a folder of its own")
         with contextlib.suppress(OSError):
             self._path(term.number, "part").unlink()

@@ -22,9 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.checkpoint.files.fields import Fields
-from fleet.checkpoint.files.files import FileInfo, check_file, read_file, reading, sync_folder, write_file
+from fleet.checkpoint.files.files import FileInfo, check_file, read_file, reading, write_file
 from fleet.checkpoint.folders.seal import require_seal, seal, unseal
 from fleet.errors import CheckpointError
+from fleet.jobfiles.whole import sync_folder
 
 LISTING = "fleet-checksums.json"
 _FORMAT, _VERSION = "fleet-checksums", 1

@@ -41,7 +41,7 @@ def make(op: Operator, lowering: Lowering) -> Kernel:
         described = Described(op, lowering.program, lowering.scope.tensors)
         model_dir = lowering.scope.model_dir
         name = f"server-{op.attr('pserver_id')}"
-        service = make_service(name, device=server_device(), model_dir=model_dir, opening=described.open)
+        service = make_service(name, endpoint, device=server_device(), model_dir=model_dir, opening=described.open)
         serve(service, endpoint, token_for(endpoint))
 
     return run

@@ -184,12 +184,3 @@ def reading(path: Path) -> Iterator[int]:
     finally:
         if descriptor >= 0:
             os.close(descriptor)
-
-
-def sync_folder(path: Path) -> None:
-    """Force the names in a folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

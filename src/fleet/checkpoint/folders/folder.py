@@ -21,12 +21,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from fleet.checkpoint.files.files import check_size, read_file, reading, sync_folder, write_file
+from fleet.checkpoint.files.files import check_size, read_file, reading, write_file
 from fleet.checkpoint.files.identity import ID, later_save, save_id
 from fleet.checkpoint.folders.contents import Contents
 from fleet.checkpoint.folders.manifest import Manifest
 from fleet.checkpoint.folders.turns import turn
 from fleet.errors import CheckpointError
+from fleet.jobfiles.whole import sync_folder
 
 C = TypeVar("C", bound=Contents)
 

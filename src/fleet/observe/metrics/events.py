@@ -7,7 +7,7 @@ from typing import Literal
 
 from fleet.jobfiles.figures import append, events_file, own_base
 
-Event = Literal["checkpoint", "loaded", "recovered", "snapshot", "shrink", "reshard", "stall", "damage"]
+Event = Literal["checkpoint", "loaded", "recovered", "promoted", "snapshot", "shrink", "reshard", "stall", "damage"]
 
 
 def note(event: Event, text: str) -> None:

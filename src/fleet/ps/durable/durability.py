@@ -7,16 +7,17 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from fleet import _native, env
-from fleet.errors import UsageError
+from fleet.errors import CheckpointError, UsageError
 from fleet.observe.metrics import events
-from fleet.ps.durable.recovery import owner, recover, when_there_is_room
+from fleet.ps.durable.recovery import Recovered, owner, recover, when_there_is_room
 from fleet.ps.durable.scrub import Scrub
+from fleet.ps.journal.copied import CopiedJournal
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
@@ -45,14 +46,37 @@ def own_journal(name: str) -> tuple[Path, Policy] | None:
     return Path(folder) / name, cast(Policy, policy)
 
 
+class Copied:
+    """What a journal asks of the second copy of its server, and the server that has none."""
+
+    is_filling = False
+    """Whether a copy reads the newest snapshot: until it has, no other takes its place."""
+    needs: int | None = None
+    """The first segment that a copy still reads; None: there is no copy."""
+
+    def recorded(self, lsn: int) -> None:
+        """Return when the copy has a record that was written, where it must."""
+
+    def replaced(self, lsn: int) -> None:
+        """Everything was replaced with record `lsn`: return when no copy without it counts any more."""
+
+
 class Durability:
     """The journal and the snapshots of one server, in a folder of its own."""
 
     def __init__(self, core: Core, folder: Path, policy: Policy) -> None:
-        """Recover the state that the folder holds, if any, and go on from there."""
+        """Recover the state that the folder holds, if any, and go on from there.
+
+        A copy (`core.is_copy`) goes on as a copy, until it leads.
+        """
         self._core = core
         self.folder = folder
         """Where journal and snapshots lie."""
+        self.copied = Copied()
+        self.position: Callable[[], int] | None = None
+        """The last record that the state of a copy has, whose journal may have more; None: this is no copy."""
+        self.fill_again: Callable[[str], None] = lambda _: None
+        """Has a copy begin anew, and why."""
         if env.FLEET_LIFE.get() and not folder.exists():  # fleetrun has made it for the first life
             raise UsageError(
                 f"{folder}, where this server kept its journal, is gone, and with it what the server knew; bring it "
@@ -72,8 +96,11 @@ class Durability:
             ) from None
         try:
             clear_unfinished(folder)
-            found = recover(core.state, folder)
-            self._journal = _open(folder, policy, found.lsn, owner(core.state.instance))
+            if core.is_copy and not env.FLEET_LIFE.get():
+                clear(folder)  # of the server that was on this machine once
+            found = self._recovered()
+            kind = CopiedJournal if core.is_copy else Journal
+            self.journal = _open(kind, folder, policy, found.lsn, owner(core.state.instance))
         except BaseException:
             os.close(self._lock)
             raise
@@ -88,22 +115,35 @@ class Durability:
         """The byte of the journal at which the last snapshot was taken."""
         self._thread = threading.Thread(target=self._take_snapshots, name="fleet-snapshot", daemon=True)
         self._thread.start()
-        self.scrub = Scrub(folder, lambda: self._journal.lsn, self._files_in_use, self._renew)
+        self.scrub = Scrub(folder, lambda: self.journal.lsn, self._files_in_use, self._renew)
+
+    def _recovered(self) -> Recovered:
+        """Bring the state to where the journal ends; a copy that cannot be trusted is empty: it is filled again."""
+        try:
+            return recover(self._core.state, self.folder)
+        except CheckpointError as error:
+            if not self._core.is_copy:
+                raise
+            _log.warning("this copy begins anew: %s", error)
+            self._core.begin_anew()
+            clear(self.folder)
+            return Recovered(0, 0)
 
     def append(self, kind: Kind, parts: Sequence[RecordPart]) -> None:
         """Write a record; JournalWriteError if that cannot be done."""
-        self._journal.append(kind, parts)
-        if self._journal.num_bytes > self._next_at:
+        lsn = self.journal.append(kind, parts)
+        if self.journal.num_bytes > self._next_at:
             self._is_due.set()
+        self.copied.recorded(lsn)
 
     def counts(self) -> dict[str, int]:
         """What was written in this life."""
-        return {"bytes": self._journal.num_bytes, "record": self._journal.lsn, "snapshots": self._num_snapshots}
+        return {"bytes": self.journal.num_bytes, "record": self.journal.lsn, "snapshots": self._num_snapshots}
 
     @property
     def lag(self) -> tuple[int, int]:
         """Bytes of the journal after the last snapshot; records that should be on the disk and may not be."""
-        return self._journal.num_bytes - self._snapshot_at, self._journal.num_unsynced
+        return self.journal.num_bytes - self._snapshot_at, self.journal.num_unsynced
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -114,11 +154,34 @@ class Durability:
     def keep_whole(self) -> str | None:
         """Keep everything as a snapshot, within `undisturbed`, before anybody is told; why not, if it cannot be."""
         try:
-            self._journal.append(Kind.LOAD, [RecordPart(b"")])
+            lsn = self.journal.append(Kind.LOAD, [RecordPart(b"")])
             self._write_snapshot(is_alone=True)
         except (OSError, JournalWriteError) as error:
             return _why(error)
+        self.copied.replaced(lsn)
         return None
+
+    def lead(self) -> None:
+        """The copy whose journal this is has become the server."""
+        self._copy.lead(owner(self._core.state.instance))
+        self.position = None
+        self.resumed_from = None if self._core.state.holdings is None else self.folder
+
+    def begin_anew(self) -> None:
+        """Remove what a copy has, which is to be filled; under the closed gate."""
+        self._copy.begin_anew(lambda: clear(self.folder))
+        self._next_at = self.journal.num_bytes + SNAPSHOT_BYTES
+
+    def receive(self, segment: int, records: memoryview, last_lsn: int) -> None:
+        """Write down what a copy has been sent; JournalWriteError if that cannot be done."""
+        self._copy.receive(segment, records, last_lsn)
+        if self.journal.num_bytes > self._next_at:
+            self._is_due.set()
+
+    @property
+    def _copy(self) -> CopiedJournal:
+        assert isinstance(self.journal, CopiedJournal)
+        return self.journal
 
     def close(self, *, is_finished: bool) -> None:
         """Stop; if the job is finished, remove everything."""
@@ -126,7 +189,7 @@ class Durability:
         self._is_closed = True
         self._is_due.set()
         self._thread.join()
-        self._journal.close()
+        self.journal.close()
         if is_finished:
             clear(self.folder)
         os.close(self._lock)
@@ -136,11 +199,14 @@ class Durability:
         return [] if holdings is None else holdings.files_of_rows()
 
     def _renew(self) -> None:
-        """Take a snapshot now, and let go of everything that was written before."""
+        """Take a snapshot now, and let go of everything that was written before; a copy is filled again instead."""
+        if self._core.is_copy:
+            self.fill_again("a file on its disk is damaged")
+            return
         with self.snapshotting:
             self._core.refuse_failed()
             self._core.refuse_moved()
-            self._journal.roll()
+            self.journal.roll()
             self._write_snapshot()
 
     def _take_snapshots(self) -> None:
@@ -149,7 +215,7 @@ class Durability:
             self._is_due.clear()
             if self._is_closed:
                 return
-            if self._journal.num_bytes <= self._next_at:
+            if self.journal.num_bytes <= self._next_at or self.copied.is_filling:
                 continue
             try:
                 with self.snapshotting:
@@ -158,7 +224,7 @@ class Durability:
                 if self._core.is_moved:
                     return
                 _log.warning("no snapshot could be taken in %s: %s", self.folder, _why(error))
-                self._next_at = self._journal.num_bytes + SNAPSHOT_BYTES // 4
+                self._next_at = self.journal.num_bytes + SNAPSHOT_BYTES // 4
 
     def _write_snapshot(self, *, is_alone: bool = False) -> None:
         """Copy piece by piece, each while nothing changes; `is_alone`: nothing changes anyway."""
@@ -166,28 +232,36 @@ class Durability:
         closed = _nothing if is_alone else core.gate.closed
         with closed:
             core.refuse_failed()
-            lsn, begin = self._journal.lsn, self._journal.num_bytes
+            lsn, begin = self._lsn(), self.journal.num_bytes
             parts = state_part(core.state), dense_part(holdings)
+            kept = core.state.rounds.waiting() if core.keeps_pushes else []
         with SnapshotWriter(self.folder, lsn) as writer:
             writer.write(Kind.STATE, lsn, [parts[0]])
             writer.write(Kind.DENSE, lsn, [parts[1]])
+            for update in kept:
+                writer.write(Kind.COLLECT, lsn, [update.record or RecordPart(b"")])
             for index in range(len(holdings.tables)):
                 for shards in portions(holdings, index):
                     if self._is_closed:
                         return
                     with closed:
                         core.refuse_failed()  # a table may have a part of what the journal says
-                        at, part = self._journal.lsn, self._rows(index, shards, writer)
+                        at, part = self._lsn(), self._rows(index, shards, writer)
                     writer.write(Kind.ROWS, at, [part])
-            self._journal.sync()  # or after a loss of power the snapshot would have what the journal lacks
+            self.journal.sync()  # or after a loss of power the snapshot would have what the journal lacks
             writer.finish()
-        self._journal.drop_before(lsn)
+        needs = self.copied.needs
+        self.journal.drop_before(lsn if needs is None else min(lsn, needs - 1))
         self._num_snapshots += 1
         self._snapshot_at = begin
         self._next_at = begin + max(SNAPSHOT_BYTES, writer.num_bytes)
         took_s = time.monotonic() - began_at
         events.note("snapshot", f"{writer.num_bytes >> 20} MB at record {lsn}")
         _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
+
+    def _lsn(self) -> int:
+        """The last record that the state has; under the closed gate."""
+        return self.journal.lsn if self.position is None else self.position()
 
     def _rows(self, index: int, shards: tuple[int, int], writer: SnapshotWriter) -> RecordPart:
         """A copy of the rows of some shards; of those in sealed files, links to the files."""
@@ -199,12 +273,12 @@ class Durability:
         return rows_part(index, shards, rows, files)
 
 
-def _open(folder: Path, policy: Policy, last_lsn: int, owner_text: bytes) -> Journal:
+def _open(kind: type[Journal], folder: Path, policy: Policy, last_lsn: int, owner_text: bytes) -> Journal:
     """The journal, open for writing; a server that has something to go on from waits for room on the disk."""
     fault = faults.of_writes()
 
     def attempt() -> Journal:
-        return Journal(folder, policy, last_lsn, owner_text, fault)
+        return kind(folder, policy, last_lsn, owner_text, fault)
 
     return when_there_is_room(attempt) if last_lsn else attempt()
 

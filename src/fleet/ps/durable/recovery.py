@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -14,7 +14,7 @@ from fleet import _native
 from fleet.cores import num_cores
 from fleet.observe.metrics import events
 from fleet.ps.held.applicable import NoRoomError, raise_if_full
-from fleet.ps.held.holdings import Holdings, Skip
+from fleet.ps.held.holdings import Holdings, Skip, none
 from fleet.ps.job.patience import rpc_timeout_s
 from fleet.ps.journal.files import MARK_NAME, runs_path
 from fleet.ps.journal.mark import read_mark
@@ -49,7 +49,7 @@ def recover(state: ServerState, folder: Path) -> Recovered:
     path = newest_snapshot(folder)
     after, positions = 0, Positions([])
     if path is not None:
-        after, positions = when_there_is_room(lambda: _restore(state, path))
+        after, positions = when_there_is_room(lambda: restore(state, path))
     replayed = Replay(state, positions)
     last, num_bytes = after, 0
     own = None if path is None else owner(state.instance)
@@ -140,7 +140,7 @@ class Replay:
             ) from None
 
 
-def _restore(state: ServerState, path: Path) -> tuple[int, Positions]:
+def restore(state: ServerState, path: Path) -> tuple[int, Positions]:
     """Fill a state from a snapshot; the record that it begins at, and what its tables have beyond."""
     records = read_snapshot(path)
     first, dense = next(records, None), next(records, None)
@@ -150,9 +150,20 @@ def _restore(state: ServerState, path: Path) -> tuple[int, Positions]:
     restore_dense(holdings, dense.parts[0])
     positions = [[first.lsn] * _native.Table.num_shards for _ in holdings.tables]
     with ThreadPoolExecutor(min(4, num_cores()), "fleet-restore") as pool:
-        for begin, end, table, lsn in pool.map(lambda record: _restore_rows(holdings, record, path), records):
+        rows = _of_rows(state, records)
+        for begin, end, table, lsn in pool.map(lambda record: _restore_rows(holdings, record, path), rows):
             positions[table][begin:end] = [lsn] * (end - begin)
     return first.lsn, Positions(positions)
+
+
+def _of_rows(state: ServerState, records: Iterator[JournalRecord]) -> Iterator[JournalRecord]:
+    """The records of rows; pushes that were kept for the present step are kept again."""
+    for record in records:
+        if record.kind == Kind.COLLECT:
+            change = CHANGES[Kind.COLLECT]
+            change.apply(state, change.read(state, record.parts), none)
+        else:
+            yield record
 
 
 def _restore_rows(holdings: Holdings, record: JournalRecord, path: Path) -> tuple[int, int, int, int]:

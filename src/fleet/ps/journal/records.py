@@ -58,6 +58,10 @@ class Kind(IntEnum):
     """A queue was begun, or a piece of it handed to a worker."""
     ASSIGN = 13
     """Rows that a worker has written by value."""
+    COLLECT = 14
+    """A push of a synchronous step that is kept until the step is complete, where servers have copies."""
+    COMPLETE = 15
+    """A synchronous step whose pushes were collected."""
     # Only in snapshots.
     STATE = 20
     DENSE = 21
@@ -166,6 +170,27 @@ def read_one(path: Path, data: memoryview, begin: int) -> JournalRecord:
     except (ValueError, struct.error):  # it was written so, by another version
         raise damaged(path, begin, f"a record of kind {number} that this version cannot read") from None
     return JournalRecord(lsn, kind, parts, begin, begin + size)
+
+
+def whole_records(data: memoryview, after: int) -> tuple[int, int, bool]:
+    """How many bytes the whole records have with which some bytes begin, and the number of the last.
+
+    They end before a record behind `after` that says that everything was replaced; whether there is one is the third.
+    """
+    end, last = 0, 0
+    while len(data) - end >= _HEAD.size:
+        magic, _, _, kind, _, lsn, size = _HEAD.unpack_from(data, end)
+        if magic != MAGIC or size < _HEAD.size:
+            raise JournalError(
+                f"there is no record at byte {end} of what a server has sent of its journal; start both with the same "
+                "version of Fleet"
+            )
+        if kind == Kind.LOAD and lsn > after:
+            return end, last, True
+        if size > len(data) - end:
+            break
+        end, last = end + size, lsn
+    return end, last, False
 
 
 def _lacks_page(data: memoryview, begin: int, end: int) -> bool:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from fleet.errors import CommunicationError
 from fleet.ps.journal.files import begin_write_out, reserve, segment_path, segments_in, sync_folder, write_all
@@ -65,6 +65,8 @@ class Journal:
         self._lsn = last_lsn
         self._synced = last_lsn
         self._file = -1
+        self._first = 0
+        """The first record of the segment that is written."""
         self._size = 0
         self._num_segments = 0
         self.num_bytes = 0
@@ -79,7 +81,7 @@ class Journal:
             raise self._cannot(error.strerror or str(error)) from None
         try:
             with self._writing:
-                self._begin_segment()
+                self._begin()
         except BaseException:
             self._mark.close()
             raise
@@ -112,6 +114,22 @@ class Journal:
         if self._policy == "ALWAYS":
             self._sync(lsn)
         return lsn
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """The segment that is written, by its first record, and how many bytes it has; 0: there is none."""
+        with self._writing:
+            return self._first, self._size
+
+    def readable(self, segment: int) -> tuple[int, int] | None:
+        """How many bytes of a segment may be read, and which segment follows (0: none yet); None if it is not here."""
+        with self._writing:
+            if segment == self._first:
+                return self._size, 0
+            found = dict(segments_in(self.folder))
+            if segment not in found:
+                return None
+            return found[segment].stat().st_size, min(first for first in found if first > segment)
 
     def sync(self) -> None:
         """Return when the disk has every record; JournalWriteError if it takes them no more."""
@@ -151,11 +169,14 @@ class Journal:
 
     def _write(self, kind: Kind, body: Body) -> None:
         """Under the lock of writing."""
+        self._put(with_head(self._lsn + 1, kind, body), self._lsn + 1)
+
+    def _put(self, buffers: Sequence[Any], last_lsn: int) -> None:
+        """Under the lock of writing."""
         if self._failure is not None:
             raise self._cannot(self._failure)
         if self._file < 0:
             raise CommunicationError("the server is stopping")
-        buffers = with_head(self._lsn + 1, kind, body)
         size = sum(map(len, buffers))
         try:
             if self._fault is not None and (torn := self._fault(size)) is not None:
@@ -172,7 +193,7 @@ class Journal:
                 self._failure = f"{worse.strerror or worse}, after {error.strerror or error}"
             raise self._cannot(error.strerror or str(error)) from None
         self._is_told = False
-        self._lsn += 1
+        self._lsn = last_lsn
         self._size += size
         self.num_bytes += size
         self._mark.write(self._lsn, self._synced)
@@ -187,23 +208,31 @@ class Journal:
             _log.error("%s", text)
         return JournalWriteError(text)
 
+    def _begin(self) -> None:
+        """Begin to write, under the lock of writing."""
+        self._begin_segment()
+
     def _begin_segment(self) -> None:
         """Under the lock of writing."""
-        path = segment_path(self.folder, self._lsn + 1)
+        self._open_segment(self._lsn + 1, lambda: self._write(Kind.SEGMENT, encode_body([RecordPart(self._owner)])))
+
+    def _open_segment(self, first: int, begin: Callable[[], None] = lambda: None) -> None:
+        """Write to another segment from now on, which `begin` may fail to begin; under the lock of writing."""
+        path = segment_path(self.folder, first)
         try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._cannot(error.strerror or str(error)) from None
-        former, size = self._file, self._size
-        self._file, self._size = file, 0
+        former, former_first, size = self._file, self._first, self._size
+        self._file, self._first, self._size = file, first, 0
         try:
             if self._policy == "INTERVAL":
                 reserve(file, SEGMENT_BYTES)
-            self._write(Kind.SEGMENT, encode_body([RecordPart(self._owner)]))
+            begin()
         except CommunicationError:
             os.close(file)
             path.unlink(missing_ok=True)
-            self._file, self._size = former, size
+            self._file, self._first, self._size = former, former_first, size
             raise
         self._num_segments += 1
         if former >= 0:
@@ -212,7 +241,7 @@ class Journal:
                     os.ftruncate(former, size)  # gives back the room that it did not need
                 if self._policy != "OS":
                     self._sync_file(former)
-                    self._synced = max(self._synced, self._lsn - 1)
+                    self._synced = max(self._synced, first - 1)
             finally:
                 os.close(former)
         if self._policy != "OS":

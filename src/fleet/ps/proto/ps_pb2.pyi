@@ -19,16 +19,18 @@ FLOAT16: Format
 INT8: Format
 
 class Caller(_message.Message):
-    __slots__ = ("worker", "incarnation", "instance", "is_traced")
+    __slots__ = ("worker", "incarnation", "instance", "is_traced", "term")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     IS_TRACED_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
     worker: int
     incarnation: int
     instance: int
     is_traced: bool
-    def __init__(self, worker: _Optional[int] = ..., incarnation: _Optional[int] = ..., instance: _Optional[int] = ..., is_traced: _Optional[bool] = ...) -> None: ...
+    term: int
+    def __init__(self, worker: _Optional[int] = ..., incarnation: _Optional[int] = ..., instance: _Optional[int] = ..., is_traced: _Optional[bool] = ..., term: _Optional[int] = ...) -> None: ...
 
 class DeclareRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
@@ -347,20 +349,22 @@ class AssignReply(_message.Message):
 class NormRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "step", "sequence", "is_told", "squared_norm", "timeout_ms")
+        __slots__ = ("caller", "step", "sequence", "is_told", "squared_norm", "timeout_ms", "is_former")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         STEP_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         IS_TOLD_FIELD_NUMBER: _ClassVar[int]
         SQUARED_NORM_FIELD_NUMBER: _ClassVar[int]
         TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+        IS_FORMER_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         step: int
         sequence: int
         is_told: bool
         squared_norm: float
         timeout_ms: int
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., step: _Optional[int] = ..., sequence: _Optional[int] = ..., is_told: _Optional[bool] = ..., squared_norm: _Optional[float] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+        is_former: bool
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., step: _Optional[int] = ..., sequence: _Optional[int] = ..., is_told: _Optional[bool] = ..., squared_norm: _Optional[float] = ..., timeout_ms: _Optional[int] = ..., is_former: _Optional[bool] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -372,18 +376,24 @@ class NormRequest(_message.Message):
 class NormReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("squared_norm", "is_sum", "is_lost", "outcome", "is_held")
+        __slots__ = ("squared_norm", "is_sum", "is_lost", "outcome", "is_held", "version", "incarnation", "sequence")
         SQUARED_NORM_FIELD_NUMBER: _ClassVar[int]
         IS_SUM_FIELD_NUMBER: _ClassVar[int]
         IS_LOST_FIELD_NUMBER: _ClassVar[int]
         OUTCOME_FIELD_NUMBER: _ClassVar[int]
         IS_HELD_FIELD_NUMBER: _ClassVar[int]
+        VERSION_FIELD_NUMBER: _ClassVar[int]
+        INCARNATION_FIELD_NUMBER: _ClassVar[int]
+        SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         squared_norm: float
         is_sum: bool
         is_lost: bool
         outcome: PushReply.Header
         is_held: bool
-        def __init__(self, squared_norm: _Optional[float] = ..., is_sum: _Optional[bool] = ..., is_lost: _Optional[bool] = ..., outcome: _Optional[_Union[PushReply.Header, _Mapping]] = ..., is_held: _Optional[bool] = ...) -> None: ...
+        version: int
+        incarnation: int
+        sequence: int
+        def __init__(self, squared_norm: _Optional[float] = ..., is_sum: _Optional[bool] = ..., is_lost: _Optional[bool] = ..., outcome: _Optional[_Union[PushReply.Header, _Mapping]] = ..., is_held: _Optional[bool] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -884,3 +894,66 @@ class BoardReply(_message.Message):
     tensors: _containers.RepeatedScalarFieldContainer[bytes]
     padding: bytes
     def __init__(self, header: _Optional[_Union[BoardReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class FollowRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("caller", "server", "copy", "lsn", "is_empty", "file", "segment", "at", "timeout_ms")
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        SERVER_FIELD_NUMBER: _ClassVar[int]
+        COPY_FIELD_NUMBER: _ClassVar[int]
+        LSN_FIELD_NUMBER: _ClassVar[int]
+        IS_EMPTY_FIELD_NUMBER: _ClassVar[int]
+        FILE_FIELD_NUMBER: _ClassVar[int]
+        SEGMENT_FIELD_NUMBER: _ClassVar[int]
+        AT_FIELD_NUMBER: _ClassVar[int]
+        TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        server: int
+        copy: int
+        lsn: int
+        is_empty: bool
+        file: str
+        segment: int
+        at: int
+        timeout_ms: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., server: _Optional[int] = ..., copy: _Optional[int] = ..., lsn: _Optional[int] = ..., is_empty: _Optional[bool] = ..., file: _Optional[str] = ..., segment: _Optional[int] = ..., at: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: FollowRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[FollowRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class FollowReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class File(_message.Message):
+        __slots__ = ("name", "size")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        SIZE_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        size: int
+        def __init__(self, name: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
+    class Header(_message.Message):
+        __slots__ = ("term", "lsn", "is_whole", "files", "segment", "lost")
+        TERM_FIELD_NUMBER: _ClassVar[int]
+        LSN_FIELD_NUMBER: _ClassVar[int]
+        IS_WHOLE_FIELD_NUMBER: _ClassVar[int]
+        FILES_FIELD_NUMBER: _ClassVar[int]
+        SEGMENT_FIELD_NUMBER: _ClassVar[int]
+        LOST_FIELD_NUMBER: _ClassVar[int]
+        term: int
+        lsn: int
+        is_whole: bool
+        files: _containers.RepeatedCompositeFieldContainer[FollowReply.File]
+        segment: int
+        lost: str
+        def __init__(self, term: _Optional[int] = ..., lsn: _Optional[int] = ..., is_whole: _Optional[bool] = ..., files: _Optional[_Iterable[_Union[FollowReply.File, _Mapping]]] = ..., segment: _Optional[int] = ..., lost: _Optional[str] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: FollowReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[FollowReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleet.errors import DeadlineError, UsageError
+from fleet.errors import DeadlineError, NotReadyError, UsageError
 from fleet.ps.held.mean_norm import mean_squared_norm
 from fleet.ps.proto import ps_pb2
 from fleet.ps.steps.missing_workers import loaded_meanwhile, too_late
@@ -39,9 +39,14 @@ class StepClipping:
     def answer(self, header: ps_pb2.NormRequest.Header, _: Tensors) -> tuple[ps_pb2.NormReply.Header, Tensors]:
         """Answer a call of `Norm`."""
         core, who = self._core, header.caller
+        if header.is_former:
+            return self._former(who.worker), ()
         holdings, rounds = core.known(who), core.state.rounds
-        if not holdings.job.clips_on_servers or not header.squared_norm >= 0:
+        if not (holdings.job.clips_on_servers or core.keeps_pushes) or not header.squared_norm >= 0:
             raise UsageError(f"worker {who.worker}: a norm of {header.squared_norm} is of no use to this job")
+        if core.keeps_pushes:  # a copy that is the server now has pushes, and has added up nothing
+            with core.gate.open():
+                self._pushes.apply_if_complete()
         if header.is_told:
             core.door.wait(who.worker, who.incarnation, header.sequence)
             with core.gate.open():
@@ -62,6 +67,20 @@ class StepClipping:
             if not callers.wait_for(core.changed, is_over, header.timeout_ms / 1000):
                 raise DeadlineError(too_late(holdings, rounds, header.timeout_ms))
         return found[0], ()
+
+    def _former(self, worker: int) -> ps_pb2.NormReply.Header:
+        """Which push of the present step the former life of a worker has left here."""
+        state = self._core.state
+        if state.holdings is None:
+            raise NotReadyError("no worker has declared a job yet")
+        with self._core.changed:
+            update = state.rounds.waiting_of(worker)
+            return Reply(
+                is_lost=update is None,
+                version=state.rounds.version,
+                incarnation=state.ledger.incarnation(worker),
+                sequence=0 if update is None else update.sequence,
+            )
 
     def _look(self, header: ps_pb2.NormRequest.Header) -> ps_pb2.NormReply.Header | None:
         """Under `changed`: the answer, or None while it cannot be given yet."""
@@ -85,14 +104,16 @@ class StepClipping:
 def norm_of_step(core: Core, updates: Sequence[PushedUpdate]) -> float | None:
     """The squared norm of the mean of a step whose pushes have all come; None: the other servers' parts are awaited.
 
-    The caller has `applying`. A job without a largest norm, and a step that has passes only, need none: it is 0.
+    The caller has `applying`. A job without a largest norm, and a step that has passes only, need none: it is 0. Where
+    servers have copies each awaits the word of a worker all the same: it says that all servers have all pushes.
     """
     job, rounds = core.state.held.job, core.state.rounds
     trained = [update for update in updates if not update.is_pass]
-    if not job.clips_on_servers or not trained:
+    has_norm = job.clips_on_servers and bool(trained)
+    if not has_norm and not core.keeps_pushes:
         return 0.0
     if rounds.squared_norm is None:
-        found = mean_squared_norm(trained, job, core.state.held.native)
+        found = mean_squared_norm(trained, job, core.state.held.native) if has_norm else 0.0
         with core.changed:
             rounds.squared_norm = found
             if job.num_servers == 1:

@@ -60,6 +60,12 @@ class ServerFigures:
             scrub = core.durability.scrub
             yield Sample("fleet_server_scrubbed_bytes_total", scrub.num_bytes)
             yield Sample("fleet_server_damaged_files", len(scrub.damaged))
+        standby = self._service.standby
+        if standby is not None and (copies := standby.copies) is not None:
+            records, behind_s = copies.lag
+            yield Sample("fleet_server_copy_whole", int(copies.is_bound))
+            yield Sample("fleet_server_copy_behind_records", records)
+            yield Sample("fleet_server_copy_behind_seconds", behind_s)
         holdings = state.holdings
         if holdings is None:
             return

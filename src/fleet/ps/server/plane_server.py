@@ -106,7 +106,8 @@ class PlaneServer:
     def _publish(self, whom: int | None) -> None:
         """Under `changed`: tell native code what calls wait for."""
         core, holdings = self._core, self._core.state.holdings
-        if holdings is None:
+        self._server.set_term(core.term)
+        if holdings is None or core.is_copy:
             self._server.publish(0, False, False, b"", EVERYBODY)
             return
         if holdings is not self._holdings:
@@ -153,6 +154,7 @@ class PlaneServer:
     def _meet(self, call: _native.PlaneCall) -> None:
         """Have a worker come to a meeting, and wait without a thread."""
         header = ps_pb2.MeetRequest.Header.FromString(call.header)
+        self._core.admit(header.caller.term)
         if self._service.meet_calls.would_block(header):
             self._submit(call)
             return

@@ -14,14 +14,16 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from fleet import env, roles
 from fleet.errors import CommunicationError, FleetError, UsageError
 from fleet.jobfiles import chaos_notes
+from fleet.jobfiles.layouts import server_folder
 from fleet.jobfiles.serving import note_serving
+from fleet.jobfiles.terms import own_copy
 from fleet.net import Endpoint, is_loopback
 from fleet.observe.logs import show_logs
 from fleet.ps.server.figures import tell_last, watch
@@ -89,6 +91,8 @@ def serve(
             "FLEET_JOB_TOKEN has %d characters, which others may guess; openssl rand -hex 32 makes a good one",
             len(token),
         )
+    standby = getattr(service, "standby", None)
+    ended: threading.Event = threading.Event() if standby is None else standby.ended
     server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held, tls=tls)
     watch(service, server.refused)
     plane: PlaneServer | None = None
@@ -109,11 +113,12 @@ def serve(
             print(f"Server listening on {server.address}", flush=True)
             note_serving(server.address)
             chaos_notes.note("serving")
-            while not (told or closed.is_set() or broken.is_set()) and (stays or not finished.is_set()):
+            ends = (closed, broken, ended) if stays else (closed, broken, ended, finished)
+            while not told and not any(one.is_set() for one in ends):
                 time.sleep(_LOOK_S) if stays else finished.wait(_LOOK_S)
             if broken.is_set():
                 raise CommunicationError("a change that is in the journal failed half-way; this server starts again")
-            _log.info("%s", _why(told, finished))
+            _log.info("%s", "a server no more" if ended.is_set() else _why(told, finished))
         finally:
             if (close := getattr(service, "close", None)) is not None:
                 close()
@@ -123,7 +128,15 @@ def serve(
                 plane.stop()
             is_clean = server.stop(grace_s)
             tell_last()  # fleetrun ends servers when the workers are gone, and from here on that is at once
+    if standby is not None and standby.failure:
+        _refuse(standby.failure)
     return is_clean
+
+
+def _refuse(*lines: str) -> NoReturn:
+    """End this process in a way that tells fleetrun that starting it again is in vain."""
+    print(*lines, sep="\n", file=sys.stderr, flush=True)
+    raise SystemExit(2)
 
 
 def _why(told: Sequence[int], finished: threading.Event) -> str:
@@ -147,26 +160,31 @@ def _data_plane(service: Handler, endpoint: Endpoint, token: str | None, tls: Tl
         return None
 
 
-def make_service(name: str, **arguments: Any) -> Service:
+def make_service(name: str, endpoint: Endpoint, **arguments: Any) -> Service:
     """The service of a server, which takes up its journal if the job is durable: that of the server with this name.
 
-    A journal that is damaged, or of another job, ends the process with one line and exit code 2: fleetrun then knows
-    that starting it again is in vain.
+    Where servers have copies, their terms say which server it is. A journal that is damaged, or of another job, ends
+    the process with one line and exit code 2: fleetrun then knows that starting it again is in vain. A server whose
+    place another has taken ends with exit code 0.
     """
     from fleet.ps.durable.durability import own_journal
     from fleet.ps.job.native_threads import use_native_threads
     from fleet.ps.server.service import Service  # brings in the native core, which --help does not need
+    from fleet.ps.standby.standing import Part, own_standing
 
     show_logs(logging.INFO)
     use_native_threads()
-    journal = own_journal(name)
+    standing = own_standing(endpoint)
+    if standing is not None and standing.part is Part.DEPOSED:
+        print(f"server: term {standing.number} has no place for {endpoint}, which is a server no more", flush=True)
+        raise SystemExit(0)
+    journal = own_journal(name if standing is None else server_folder(standing.server, 0))
     try:
-        return Service(journal=journal, **arguments)
+        return Service(journal=journal, standing=standing, **arguments)
     except FleetError as error:
         if journal is None:
             raise
-        print(*filter(None, [f"server: {error}", error.see]), sep="\n", file=sys.stderr, flush=True)
-        raise SystemExit(2) from None
+        _refuse(*filter(None, [f"server: {error}", error.see]))
 
 
 @contextmanager
@@ -189,7 +207,10 @@ def _told_to_stop() -> Iterator[list[int]]:
 
 
 def own_endpoint() -> Endpoint:
-    """The endpoint that the environment gives this server."""
+    """The endpoint that the environment gives this server, or this copy of one, which is in no list of servers."""
+    if own_copy() is not None:
+        host = env.POD_IP.require("a copy of a server needs its address")
+        return Endpoint.parse(f"{host}:{env.PADDLE_PORT.require('a copy of a server needs its port')}")
     maker = roles.discover()
     try:
         who = maker.identity
@@ -237,7 +258,7 @@ def _command(
     token = env.FLEET_JOB_TOKEN.get() if allow_anonymous else token_for(where)
     check_exposure(where, token, allow_anonymous)
     set_roots(roots)
-    service = make_service(f"server-{where.port}", device=device, model_dir=model_dir)
+    service = make_service(f"server-{where.port}", where, device=device, model_dir=model_dir)
     return serve(service, where, token, allow_anonymous=allow_anonymous)
 
 

@@ -22,6 +22,7 @@ from fleet.ps.held.requests import (
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.clipping import norm_of_step
+from fleet.ps.steps.changes import step_part
 from fleet.ps.wire import callers
 from fleet.ps.wire.formats import encoded_answer, encoded_rows
 from fleet.ps.wire.traced import applied
@@ -110,6 +111,7 @@ class Pushes:
         """
         core = self._core
         header = ps_pb2.PushRequest.Header.FromString(call.header)
+        core.admit(header.caller.term)
         holdings = core.known(header.caller)
         if core.door.is_shut or core.gate.is_closing:
             return None
@@ -163,9 +165,11 @@ class Pushes:
             if updates is None or (squared_norm := norm_of_step(core, updates)) is None:
                 return 0
             began, waited_s = time.perf_counter(), time.perf_counter() - rounds.began
-            parts = with_norm([one.record for one in updates if one.record], squared_norm)
+            kind, parts = Kind.STEP, with_norm([one.record for one in updates if one.record], squared_norm)
+            if core.keeps_pushes:
+                kind, parts = Kind.COMPLETE, [step_part(updates, squared_norm)]
             try:
-                skipped: int = core.change(Kind.STEP, parts, (updates, squared_norm))
+                skipped: int = core.change(kind, parts, (updates, squared_norm))
             except Exception as error:
                 if core.failure is None and not getattr(error, "retryable", False):
                     with core.changed:
@@ -207,6 +211,12 @@ class Pushes:
     def _collect(self, update: PushedUpdate, participants: Sequence[int]) -> int:
         """Keep a push until its step is complete, and apply the step if this was the last."""
         core = self._core
+        if core.keeps_pushes:
+            assert update.record is not None
+            core.change(Kind.COLLECT, [update.record], update)
+            with core.changed:
+                core.state.meetings.notice(update.worker)
+            return self.apply_if_complete()
         with core.changed:
             core.refuse_failed()
             core.state.rounds.add(update)

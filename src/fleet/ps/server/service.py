@@ -31,6 +31,8 @@ from fleet.ps.server.clipping import StepClipping
 from fleet.ps.server.declaring import Declaring, Opening
 from fleet.ps.server.pushes import Pushes
 from fleet.ps.server.roots import confine_request
+from fleet.ps.standby.standby import Standby
+from fleet.ps.standby.standing import Part, Standing
 from fleet.ps.steps.core import Core
 from fleet.ps.steps.missing_workers import awaited_by_all
 from fleet.ps.wire.budget import MessageBudget
@@ -38,6 +40,7 @@ from fleet.ps.wire.budget import MessageBudget
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from fleet.ps.steps.state import ServerState
     from fleet.ps.wire.messages import Tensors
 
 Answered = tuple["Message", "Tensors"]
@@ -52,21 +55,24 @@ class Service:
         model_dir: str | Path | None = None,
         opening: Opening | None = None,
         journal: tuple[Path, Policy] | None = None,
+        standing: Standing | None = None,
     ) -> None:
-        """`journal`: the folder in which this server outlives its process; what it holds is taken up."""
+        """`journal`: the folder in which this server outlives its process; what it holds is taken up.
+
+        `standing`: what it is in a job whose servers have copies.
+        """
         self.finished = threading.Event()
         """Set while no worker is left; one that has left may come back for another life."""
         folder = None if model_dir is None else storage.checked_folder(model_dir)
         self.core = Core(device)
+        self.core.is_copy = standing is not None and standing.part is Part.COPY
         self.budget = MessageBudget()
         """The room for messages to this server, by whatever way they come."""
         self.broken = self.core.is_torn
         """Set when this server must be started again: its journal has a change that it could not make."""
-        self.state = self.core.state
-        """What this server would lose if it died, and may not: see `fleet.ps.durable.durability`."""
         if journal is not None:
             self.core.durability = Durability(self.core, *journal)
-            if self.state.holdings is not None and self.state.rounds.is_deserted:
+            if self._is_deserted:
                 self.finished.set()
             layouts = own_layouts()
             is_new = self.state.holdings is None and not env.FLEET_LIFE.get()
@@ -84,6 +90,9 @@ class Service:
         self._moving = Moving(self.core, self._saves, self._cuts)
         self._arriving = Arriving(self.core)
         self._changing = Changing(self.core, self.pushes, self._moving, self.finished)
+        self.standby: Standby | None = None
+        if standing is not None and self.core.durability is not None:
+            self.standby = Standby(self.core, self.core.durability, standing, self._absent_workers.begin)
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
             "Declare": self._declare,
             "Start": self._changing.start,
@@ -102,6 +111,7 @@ class Service:
             "Shrink": self._changing.shrink,
             "Stats": self._report,
             "Board": self._board,
+            "Follow": self._follow,
         }
 
     def handle(self, method: str, header: Message, tensors: Tensors) -> Answered:
@@ -109,17 +119,30 @@ class Service:
         function = self._methods.get(method)
         if function is None:
             raise UsageError(f"there is no method {method!r}")
+        self.core.admit(header.caller.term)  # type: ignore[attr-defined]  # every request says who calls
         confine_request(method, header)
         return function(header, tensors)
+
+    @property
+    def state(self) -> ServerState:
+        """What this server would lose if it died, and may not: see `fleet.ps.durable.durability`."""
+        return self.core.state
 
     def close(self) -> None:
         """Let calls that wait end with an error, and the journal go; where every worker has left, it is removed."""
         self._moving.close()
         self.core.close()
+        if self.standby is not None:
+            self.standby.close()
         self._absent_workers.close()
         self._cuts.close()
         if self.core.durability is not None:
-            self.core.durability.close(is_finished=self.finished.is_set() or self.core.is_moved)
+            is_over = self.finished.is_set() or self.core.is_moved or (self.core.is_copy and self._is_deserted)
+            self.core.durability.close(is_finished=is_over)
+
+    @property
+    def _is_deserted(self) -> bool:
+        return self.state.holdings is not None and self.state.rounds.is_deserted
 
     def _declare(self, header: ps_pb2.DeclareRequest.Header, _: Tensors) -> Answered:
         reply = self._declaring.answer(header)
@@ -148,6 +171,11 @@ class Service:
         journal = {} if durability is None else {"journal": durability.counts()}
         stats = self.state.stats.to_json(holdings, self.state.rounds.version, **journal)
         return ps_pb2.StatsReply.Header(stats=stats, awaited=awaited.what, missing=awaited.workers), ()
+
+    def _follow(self, header: ps_pb2.FollowRequest.Header, tensors: Tensors) -> Answered:
+        if self.standby is None:
+            raise UsageError("the servers of this job have no copies; start it by fleetrun --standby")
+        return self.standby.answer(header, tensors)
 
     def _board(self, header: ps_pb2.BoardRequest.Header, _: Tensors) -> Answered:
         self.core.refuse_moved()

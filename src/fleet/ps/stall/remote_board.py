@@ -8,6 +8,7 @@ from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import CommunicationError, FleetError, MovedError
+from fleet.jobfiles.terms import own_term
 from fleet.observe.stall.board import Board
 from fleet.ps.proto import ps_pb2
 
@@ -28,7 +29,7 @@ class RemoteBoard(Board):
     def __init__(self, connect: Callable[[], Transport], worker: int, num_workers: int) -> None:
         self._connect = connect
         self._transport: Transport | None = None
-        self._caller = ps_pb2.Caller(worker=worker)
+        self._worker = worker
         self._retry_s = RETRY_S * max(1.0, num_workers / NUM_QUICK)
 
     def close(self) -> None:
@@ -64,7 +65,8 @@ class RemoteBoard(Board):
         number: int = 0,
         limit_s: float = LIMIT_S,
     ) -> dict[str, str]:
-        header = ps_pb2.BoardRequest.Header(caller=self._caller, act=act, keys=keys, text=text, number=number)
+        caller = ps_pb2.Caller(worker=self._worker, term=own_term())
+        header = ps_pb2.BoardRequest.Header(caller=caller, act=act, keys=keys, text=text, number=number)
         if self._transport is None:
             self._transport = self._connect()
         try:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, FleetError
 from fleet.jobfiles.ending import has_failed
+from fleet.jobfiles.terms import own_term
 from fleet.observe.metrics.steps import steps
 from fleet.observe.stall.watch import Kind, Watch
 from fleet.observe.stall.whereabouts import whereabouts
@@ -154,9 +155,9 @@ class ServedWatch(Watch[OverdueWait, WorkerState]):
 
     def _answers(self, endpoint: str) -> bool:
         """Whether a server answers; then what it does for this worker has a time limit of its own."""
-        transport = self._reach(endpoint)
+        transport, caller = self._reach(endpoint), ps_pb2.Caller(worker=self._worker, term=own_term())
         try:
-            asked(transport, ps_pb2.BoardRequest.Header(caller=ps_pb2.Caller(worker=self._worker)), PROBE_S)
+            asked(transport, ps_pb2.BoardRequest.Header(caller=caller), PROBE_S)
         except FleetError as error:
             return isinstance(error, CommunicationError) and error.is_answer
         else:

@@ -18,6 +18,7 @@ known by its number; each of its pushes has one of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.ps.held.applicable import check_room
@@ -107,6 +108,33 @@ def _step(state: ServerState, asked: Step, skip: Skip) -> int:
     return state.step(*asked, skip)
 
 
+def _collected(state: ServerState, parts: Parts) -> PushedUpdate:
+    return replace(_update(state, parts[0]), record=parts[0])
+
+
+def _check_collected(state: ServerState, update: PushedUpdate) -> None:
+    with state.lock:
+        state.rounds.check(update)
+
+
+def _collect(state: ServerState, update: PushedUpdate, _: Skip) -> None:
+    with state.lock:
+        state.rounds.add(update)
+    state.ledger.take(update.worker, update.sequence)
+
+
+def step_part(updates: Sequence[PushedUpdate], squared_norm: float) -> RecordPart:
+    """What a journal keeps of a step whose pushes it has: whose they are, and the norm of their mean."""
+    workers = [update.worker for update in updates]
+    header = ps_pb2.PushRequest.Header(step=updates[0].step, participants=workers, squared_norm=squared_norm)
+    return RecordPart(header.SerializeToString())
+
+
+def _collected_step(state: ServerState, parts: Parts) -> Step:
+    header = ps_pb2.PushRequest.Header.FromString(parts[0].header)
+    return state.rounds.waiting(header.participants), header.squared_norm
+
+
 Numbered = tuple[Any, Any]
 """The header of a change that has a number, and what its tensors hold."""
 
@@ -172,6 +200,9 @@ CHANGES: Mapping[Kind, Change] = {
     Kind.STEP: Change(
         ("Push", "Norm", "Leave"), "the number of the step", _pushes_of_step, _step, _check_step, needs_whole=True
     ),
+    # Where servers have copies: a push is recorded when it comes, and the step once all servers have all of it.
+    Kind.COLLECT: Change(("Push",), "a number", _collected, _collect, _check_collected, needs_whole=True),
+    Kind.COMPLETE: Change(("Norm",), "the number of the step", _collected_step, _step, _check_step, needs_whole=True),
     Kind.ASSIGN: Change(
         ("Assign",),
         "a number",

@@ -51,10 +51,10 @@ class Core:
         """Where new pushes wait while a cut is made."""
         self.applying = threading.Lock()
         """One step is applied at a time."""
-        lock = threading.RLock()
-        self.changed = threading.Condition(lock)
+        self._lock = threading.RLock()
+        self.changed = threading.Condition(self._lock)
         """Guards the state but tables and dense parameters, which guard themselves; notified of each new version."""
-        self.state = ServerState(time.time_ns(), lock, device)
+        self.state = ServerState(time.time_ns(), self._lock, device)
         self.durability: Durability | None = None
         self.is_closed = False
         self._failure: str | None = None
@@ -68,6 +68,12 @@ class Core:
         """While rows are copied to other servers: the keys of rows that change."""
         self.is_moved = False
         """Whether other servers have taken the place of this one and its like."""
+        self.term = 0
+        """In a job whose servers have copies: the newest term that this process goes by."""
+        self.admit: Callable[[int], None] = lambda _: None
+        """Called with the term that a caller goes by; raises if this is no server in that term."""
+        self.is_copy = False
+        """Whether this is the copy of a server, which nobody may call."""
 
     @property
     def failure(self) -> str | None:
@@ -175,10 +181,25 @@ class Core:
         if self.noted is not None:
             self.noted.add(updates)
 
+    @property
+    def keeps_pushes(self) -> bool:
+        """Whether pushes of a synchronous step are recorded when they come, and it is applied when all servers have it.
+
+        So it is where servers have copies: a worker may be lost, with what it had sent to some of them only.
+        """
+        job = self.state.held.job
+        return self.term > 0 and job.mode == "sync" and job.num_servers > 1
+
+    def begin_anew(self) -> None:
+        """Forget everything: a copy is about to be filled. Under the closed gate."""
+        native = self.state.stats.native
+        self.state = ServerState(time.time_ns(), self._lock, self.state.device)
+        self.state.stats.native = native
+
     def move(self) -> None:
         """Other servers have taken the place of this one: nothing changes here any more, and callers are told."""
+        self.is_moved = True  # first: who waits for a copy may hold the lock
         with self.changed:
-            self.is_moved = True
             self.gate.refusal = self.refuse_moved
             self.tell(EVERYBODY)
 
@@ -263,6 +284,6 @@ class Core:
 
     def close(self) -> None:
         """Let calls that wait end with an error."""
+        self.is_closed = True  # first: who waits for a copy may hold the lock
         with self.changed:
-            self.is_closed = True
             self.tell(EVERYBODY)

@@ -46,6 +46,13 @@ class Rounds:
 
     def add(self, update: PushedUpdate) -> None:
         """Take the gradients of a worker of the present step."""
+        self.check(update)
+        if not self._updates:
+            self.began = time.perf_counter()
+        self._updates[update.worker] = update
+
+    def check(self, update: PushedUpdate) -> None:
+        """Raise if a push does not belong to the present step."""
         if update.step != self.version:
             raise OutdatedError(
                 f"worker {update.worker} pushed step {update.step}, but the workers are at step {self.version}; "
@@ -62,9 +69,14 @@ class Rounds:
                 f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
                 "worker must step them in the same order"
             )
-        if not self._updates:
-            self.began = time.perf_counter()
-        self._updates[update.worker] = update
+
+    def waiting(self, workers: Collection[int] | None = None) -> list[PushedUpdate]:
+        """The pushes that have come for the present step, in the order of the workers: all, or those of some."""
+        return [self._updates[worker] for worker in sorted(self._updates if workers is None else workers)]
+
+    def waiting_of(self, worker: int) -> PushedUpdate | None:
+        """The push of a worker for the present step, if it has come."""
+        return self._updates.get(worker)
 
     def expect(self, step: int, participants: Collection[int]) -> None:
         """Server 0 has done a step with the pushes of these workers, and so does this one."""

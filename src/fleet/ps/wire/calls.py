@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
+LOOK_S = 0.05
+"""How often who waits looks whether other servers have taken the place of the one that was called."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ class ServerCall:
     ) -> None:
         """`timeout_s` is for the answer, `patience_s` for reaching the server at all.
 
-        Without a `voice` a long wait is not reported. `moved` says whether other servers have taken the place of one
-        that cannot be reached.
+        Without a `voice` a long wait is not reported. `moved` says whether other servers have taken the place of this
+        one, which may be gone without a word: it is asked now and then while the call waits.
         """
         self._transport = transport
         self._method, self._header, self._tensors = method, header, tensors
@@ -94,8 +96,7 @@ class ServerCall:
                 except CommunicationError as error:
                     if not error.retryable:
                         raise
-                    if self._moved is not None and self._moved():
-                        raise MovedError(str(error)) from None
+                    self._refuse_moved()
                     now = time.monotonic()
                     if deadline is None or now - started > self._patience_s:  # the server was there in between
                         deadline, pause_s = now + self._patience_s, FIRST_PAUSE_S
@@ -106,7 +107,7 @@ class ServerCall:
                         given_up.retryable = True
                         raise given_up from None
                     refused = error
-                time.sleep(pause_s * random.uniform(0.5, 1.0))  # not all workers at once
+                self._pause(pause_s * random.uniform(0.5, 1.0))  # not all workers at once
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 self._send_again(wait, refused)
 
@@ -127,17 +128,33 @@ class ServerCall:
 
     def _answered(self, wait: LongWait) -> tuple[Message, Tensors]:
         """Wait for the answer to this attempt."""
-        while self._voice is not None:
+        while self._voice is not None or self._moved is not None:
             try:
-                return self._answer.result(wait.silent_s)
+                limits_s = ([] if self._voice is None else [wait.silent_s]) + ([] if self._moved is None else [LOOK_S])
+                return self._answer.result(min(limits_s))
             except DeadlineError as error:
                 if not self._num_lost:
                     raise
                 raise DeadlineError(f"{error}; {self._losses(wait.waited_s)}") from None
             except TimeoutError:  # raised by the future, unless the answer came this very moment
-                if not self._answer.done():
+                if self._answer.done():
+                    continue
+                self._refuse_moved()
+                if wait.is_due and self._voice is not None:
                     wait.tell(self._voice.awaited() if not self._held_s else self._being_saved())
         return self._answer.result()
+
+    def _refuse_moved(self) -> None:
+        """MovedError if other servers have taken the place of the one that was called."""
+        if self._moved is not None and self._moved():
+            raise MovedError(f"server {self._transport.endpoint} is a server no more")
+
+    def _pause(self, pause_s: float) -> None:
+        """Wait before the next attempt, while the server is one."""
+        until = time.monotonic() + pause_s
+        while (left_s := until - time.monotonic()) > 0:
+            time.sleep(left_s if self._moved is None else min(left_s, LOOK_S))
+            self._refuse_moved()
 
     def _come_again(self, wait: LongWait) -> None:
         """Send it again to a server that asked for patience: the time it made us wait does not count."""

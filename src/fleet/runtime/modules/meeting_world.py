@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from fleet.collective.world.worlds import World
 from fleet.errors import MovedError, NotSupportedError, UsageError
+from fleet.jobfiles.terms import own_term
 from fleet.ps.proto import ps_pb2
 from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.ps.wire.calls import ServerCall
@@ -52,7 +53,7 @@ class EarlyWorker:
 
     def caller(self, server: int) -> ps_pb2.Caller:  # noqa: ARG002 - it knows nothing of any of them
         """Who calls: a worker that has not joined the servers."""
-        return ps_pb2.Caller(worker=self.worker)
+        return ps_pb2.Caller(worker=self.worker, term=own_term())
 
     def ask_first(
         self, method: str, header: Callable[[], Message], timeout_s: float, patience_s: float

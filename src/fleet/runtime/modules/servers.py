@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from fleet import env
 from fleet.errors import RoleError, UsageError
-from fleet.jobfiles.layouts import own_layout, own_layouts, server_folder
+from fleet.jobfiles.layouts import own_layout, server_folder
+from fleet.jobfiles.terms import own_whereabouts
 from fleet.net import Endpoint
 from fleet.ps.job.native_threads import use_native_threads
 from fleet.ps.wire.transport import LocalTransport, Transport
@@ -77,7 +78,7 @@ class Servers:
     def __init__(self, who: Identity) -> None:
         self.who = who
         self.layout = own_layout()
-        """The number of these servers' layout, see fleet.jobfiles.layouts."""
+        """The number of these servers' layout or term, see fleet.jobfiles."""
         self.refresh()
         self.model_dir: str | None = None
         """The checkpoint that a server of this process begins with."""
@@ -109,8 +110,8 @@ class Servers:
         from fleet.ps.wire.trust.own_token import token_for
 
         name = server_folder(self.who.index, own_layout())
-        service = make_service(name, device=server_device(), model_dir=self.model_dir)
         endpoint = self.who.server_endpoints[self.who.index]
+        service = make_service(name, endpoint, device=server_device(), model_dir=self.model_dir)
         serve(service, endpoint, token_for(endpoint), is_held=self.who.holds_port, closed=self._closed)
 
     def close(self) -> None:
@@ -130,10 +131,10 @@ class Servers:
 
     def refresh(self) -> None:
         """Find the servers of today, if others have replaced those that this worker was started with."""
-        layouts = own_layouts()
-        if layouts is None or self.who.role is not Role.WORKER or not self.who.server_endpoints:
+        whereabouts = own_whereabouts()
+        if whereabouts is None or self.who.role is not Role.WORKER or not self.who.server_endpoints:
             return
-        if (present := layouts.later(self.layout)) is not None:
+        if (present := whereabouts.later(self.layout)) is not None:
             endpoints = tuple(Endpoint.parse(one) for one in present.endpoints)
             self.who, self.layout = replace(self.who, server_endpoints=endpoints), present.number
 

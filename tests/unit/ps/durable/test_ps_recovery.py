@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from fleet.errors import CheckpointError, CommunicationError, UsageError
+from fleet.net import Endpoint
 from fleet.ps.durable import durability, recovery, storage
 from fleet.ps.job.entries import CountFilterEntry
 from fleet.ps.journal import writer
@@ -283,7 +284,7 @@ def test_a_journal_that_is_refused_is_one_line_and_exit_code_2(
     (tmp_path / "server-0").mkdir()
     (tmp_path / "server-0" / "journal-00000000000000000001.log").write_bytes(bytes(100))
     with pytest.raises(SystemExit) as ended:
-        make_service("server-0", device="cpu")
+        make_service("server-0", Endpoint("127.0.0.1", 1), device="cpu")
     assert ended.value.code == 2
     line, see = capsys.readouterr().err.splitlines()
     assert line.startswith(f"server: {tmp_path}/server-0/journal-00000000000000000001.log is damaged at offset 0: ")

@@ -15,6 +15,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.outbox import Finished, NoOutbox
+from fleet.ps.worker.calling.step_norm import keeps_pushes, settle_former
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensors
@@ -72,7 +73,15 @@ class WorkerChanges:
     def finish(self) -> None:
         """Finish what a former life of this worker has begun."""
         client = self._client
-        finished = self._outbox.finish(client.transports, is_settled=client.job.clips_on_servers)
+        while True:
+            server_set = client.server_set
+            try:
+                finished = self._outbox.finish(server_set, is_settled=client.job.clips_on_servers)
+                if keeps_pushes(server_set):
+                    settle_former(server_set, client.worker)
+                break
+            except MovedError:
+                client.follow(server_set)
         if finished is not None:
             self._note(finished)
         self.has_left = self._outbox.has_left
@@ -146,10 +155,10 @@ class WorkerChanges:
         ]
         if not is_unfinished:
             self._outbox.intend("Leave", [(header, ()) for header in headers])
-        for transport, header in zip(server_set.transports, headers, strict=True):
+        for server, (transport, header) in enumerate(zip(server_set.transports, headers, strict=True)):
             try:
                 voice = voice_of(transport, header.caller, "Leave", waits_for_others=False)
-                moved = server_set.moved
+                moved = server_set.moved(server)
                 ServerCall(transport, "Leave", header, (), rpc_timeout_s(), patience_s, voice, moved).result()
             except MovedError:
                 client.follow(server_set)

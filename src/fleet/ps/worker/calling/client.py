@@ -172,16 +172,18 @@ class Client:
         with self._following:
             while self.server_set is server_set:
                 other = following(server_set, self.elsewhere)
-                if self._incarnation:
+                has_others = other.transports is not server_set.transports
+                if self._incarnation and has_others:
                     try:
-                        caller = ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation)
+                        caller = ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation, term=other.term)
                         Joining(self._life, self._absent_after_s, self.changes.has_left).join(other, caller)
                     except MovedError:
                         server_set = other
                 with self._swapping:
-                    self._former += self.server_set.transports
+                    self._former += self.server_set.transports if has_others else []
                     self.server_set = other
-        _log.info("worker %d goes on with %d servers", self.worker, self.num_servers)
+                if has_others:
+                    _log.info("worker %d goes on with %d servers", self.worker, self.num_servers)
 
     def start(self, values: Sequence[Tensors]) -> None:
         """Send first values: for each server, one buffer per group of dense parameters, then the tensors it keeps."""
@@ -314,7 +316,7 @@ class Client:
                 server_set, message = self.server_set, header()
                 transport = server_set.transports[0]
                 voice = voice_of(transport, self.caller_at(server_set, 0), method, waits_for_others=False)
-                call = ServerCall(transport, method, message, (), timeout_s, patience_s, voice, server_set.moved)
+                call = ServerCall(transport, method, message, (), timeout_s, patience_s, voice, server_set.moved(0))
             try:
                 return call.result()
             except MovedError:
@@ -331,6 +333,7 @@ class Client:
             incarnation=self._incarnation,
             instance=server_set.instances[server],
             is_traced=tracer.is_on,
+            term=server_set.term,
         )
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ class Joining(NamedTuple):
         for server, transport in enumerate(server_set.transports):
             header, limit_s = self.header(text, server, caller), start_timeout_s()
             reply, _ = ServerCall(
-                transport, "Declare", header, (), limit_s, rpc_timeout_s(), moved=server_set.moved
+                transport, "Declare", header, (), limit_s, rpc_timeout_s(), moved=server_set.moved(server)
             ).result()
             assert isinstance(reply, ps_pb2.DeclareReply.Header)
             server_set.instances[server] = reply.instance

@@ -25,13 +25,13 @@ from fleet.ps.journal.records import JournalError, JournalRecord, Kind, RecordPa
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
 from fleet.ps.wire.voices import voice_of
-from fleet.ps.worker.calling.step_norm import settle_again
+from fleet.ps.worker.calling.step_norm import keeps_pushes, settle_again
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message as ProtoMessage
 
     from fleet.ps.wire.messages import Tensors
-    from fleet.ps.wire.transport import Transport
+    from fleet.ps.worker.calling.server_set import ServerSet
 
 Message = tuple[Any, "Tensors"]
 """The header and the tensors of a request."""
@@ -73,7 +73,7 @@ class NoOutbox:
     def done(self) -> None:
         """Forget the change that was written down: all servers have made it, or it was refused."""
 
-    def finish(self, transports: Sequence[Transport], *, is_settled: bool = False) -> Finished | None:  # noqa: ARG002
+    def finish(self, server_set: ServerSet, *, is_settled: bool = False) -> Finished | None:  # noqa: ARG002
         """Let every server have what a former life wrote down last: its push, and its other change, which is returned.
 
         `is_settled`: its step has a norm that workers add up (`fleet.ps.server.clipping`).
@@ -102,40 +102,40 @@ class Outbox(NoOutbox):
     def done(self) -> None:
         self._change.remove()
 
-    def finish(self, transports: Sequence[Transport], *, is_settled: bool = False) -> Finished | None:
+    def finish(self, server_set: ServerSet, *, is_settled: bool = False) -> Finished | None:
         self._left.unlink(missing_ok=True)
         late = NotReadyError, OutdatedError  # servers of another run, or a later life has come and gone
         with suppress(*late):
-            self._finish_push(transports, is_settled)
+            self._finish_push(server_set, is_settled)
         with suppress(*late):
-            return self._finish_change(transports)
+            return self._finish_change(server_set)
         return None
 
-    def _finish_push(self, transports: Sequence[Transport], is_settled: bool) -> None:
+    def _finish_push(self, server_set: ServerSet, is_settled: bool) -> None:
         messages = self._last_push()
-        if len(messages) != len(transports):  # what servers of another number had of it, these have
+        if len(messages) != len(server_set.transports):  # what servers of another number had of it, these have
             return
-        answers = _send(transports, "Push", messages)
-        if is_settled and not messages[0][0].is_pass:
-            settle_again(transports, [header for header, _ in messages], lambda: _send(transports, "Push", messages))
+        answers = _send(server_set, "Push", messages)
+        if (is_settled and not messages[0][0].is_pass) or keeps_pushes(server_set):
+            settle_again(server_set, [header for header, _ in messages], lambda: _send(server_set, "Push", messages))
         if any(isinstance(reply, ps_pb2.PushReply.Header) and not reply.was_repeated for reply, _ in answers):
             _log.info("a push of this worker's former life had not reached all servers, and was sent again")
 
-    def _finish_change(self, transports: Sequence[Transport]) -> Finished | None:
+    def _finish_change(self, server_set: ServerSet) -> Finished | None:
         if (record := self._change.read()) is None:
             return None
         self.has_left = record.kind == Kind.LEAVE
         method = record.kind.name.capitalize()
         header = getattr(ps_pb2, f"{method}Request").Header
         messages: list[Message] = [(header.FromString(part.header), part.tensors) for part in record.parts[1:]]
-        if len(messages) != len(transports):
+        if len(messages) != len(server_set.transports):
             if any(tensors for _, tensors in messages):  # cut for servers of another number, which have it if any had
                 return None
-            messages = [(header.FromString(record.parts[1].header), ()) for _ in transports]
+            messages = [(header.FromString(record.parts[1].header), ()) for _ in server_set.transports]
             for one, _ in messages:
                 one.caller.instance = 0
         try:
-            replies = [reply for reply, _ in _send(transports, method, messages)]
+            replies = [reply for reply, _ in _send(server_set, method, messages)]
         except (UsageError, CheckpointError) as error:  # refused, as it would have been in its own life
             _log.warning("a %s of this worker's former life is given up: %s", method, error)
             return None
@@ -207,13 +207,12 @@ def _parts(messages: Sequence[Message]) -> list[RecordPart]:
     return [RecordPart(header.SerializeToString(), tensors) for header, tensors in messages]
 
 
-def _send(
-    transports: Sequence[Transport], method: str, messages: Sequence[Message]
-) -> list[tuple[ProtoMessage, Tensors]]:
+def _send(server_set: ServerSet, method: str, messages: Sequence[Message]) -> list[tuple[ProtoMessage, Tensors]]:
     """Have every server make what is one message for each."""
     calls = []
-    for transport, (header, tensors) in zip(transports, messages, strict=True):
+    for server, (transport, (header, tensors)) in enumerate(zip(server_set.transports, messages, strict=True)):
+        header.caller.term = server_set.term
         limit_s = getattr(header, "timeout_ms", 0) / 1000 + max(LONGEST_CHANGE_S, rpc_timeout_s())
-        voice = voice_of(transport, header.caller, method, waits_for_others=True)
-        calls.append(ServerCall(transport, method, header, tensors, limit_s, rpc_timeout_s(), voice))
+        voice, moved = voice_of(transport, header.caller, method, waits_for_others=True), server_set.moved(server)
+        calls.append(ServerCall(transport, method, header, tensors, limit_s, rpc_timeout_s(), voice, moved))
     return results(calls)

@@ -225,10 +225,12 @@ def calls_to(
 ) -> list[ServerCall]:
     """One call to each of some servers, each with its message; `patience_s`: how long it may be sent again."""
     patience_s = rpc_timeout_s() if patience_s is None else patience_s
-    moved, calls = server_set.moved, []
+    calls = []
     for server in servers:
         header, tensors = messages[server]
         transport = server_set.transports[server]
         voice = voice_of(transport, header.caller, method, waits_for_others=waits_for_others)
-        calls.append(ServerCall(transport, method, header, tensors, timeout_s, patience_s, voice, moved))
+        calls.append(
+            ServerCall(transport, method, header, tensors, timeout_s, patience_s, voice, server_set.moved(server))
+        )
     return calls

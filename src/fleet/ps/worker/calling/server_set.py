@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import CommunicationError
-from fleet.jobfiles.layouts import own_layouts
+from fleet.jobfiles.layouts import Layouts
+from fleet.jobfiles.terms import Terms, own_whereabouts
 from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.worker.asking.keys import split
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 _FOLLOW_S = 10.0
+_LOOK_S = 0.02
 
 Floats = NDArray[np.float32]
 
@@ -86,6 +88,7 @@ class ServerSet:
     declared: JobSpec
     """The job as this worker declared it when it joined."""
     layout: int = 0
+    """The number of their layout or, where servers have copies, of the term."""
     instances: list[int] = field(default_factory=list)
     """The present life of each server, as it names that; 0 until it has told."""
 
@@ -93,10 +96,27 @@ class ServerSet:
         """Send calls to a server through another transport, which wraps the present one."""
         self.transports[server] = transport
 
-    def moved(self) -> bool:
-        """Whether other servers have taken the place of these."""
-        layouts = own_layouts()
-        return layouts is not None and layouts.later(self.layout) is not None
+    @cached_property
+    def term(self) -> int:
+        """The term that calls to them go by; 0 where servers have no copies."""
+        return self.layout if isinstance(self._whereabouts, Terms) else 0
+
+    @cached_property
+    def _whereabouts(self) -> Terms | Layouts | None:
+        return own_whereabouts()
+
+    def moved(self, server: int) -> Callable[[], bool] | None:
+        """Says whether another has taken the place of a server; None if that never happens."""
+        whereabouts = self._whereabouts
+        if whereabouts is None:
+            return None
+        endpoint = self.transports[server].endpoint if isinstance(whereabouts, Terms) else ""
+
+        def has_moved() -> bool:
+            later = whereabouts.later(self.layout)
+            return later is not None and later.endpoints[server : server + 1] != (endpoint,)
+
+        return has_moved
 
     @property
     def is_declared(self) -> bool:
@@ -187,16 +207,21 @@ class Elsewhere(NamedTuple):
 
 
 def following(server_set: ServerSet, elsewhere: Elsewhere | None) -> ServerSet:
-    """The servers that have replaced these; waits until the job's files name them."""
-    layouts = own_layouts()
-    if layouts is None or elsewhere is None:
+    """The servers that have replaced these; waits until the job's files name them.
+
+    Of a term with the same servers, they are reached as before.
+    """
+    whereabouts = own_whereabouts()
+    if whereabouts is None or elsewhere is None:
         raise CommunicationError("the rows have moved to other servers, and this worker cannot follow; start it again")
     deadline = time.monotonic() + _FOLLOW_S
-    while (later := layouts.later(server_set.layout)) is None:
+    while (later := whereabouts.later(server_set.layout)) is None:
         if time.monotonic() > deadline:
-            raise CommunicationError(f"the rows have moved, and {layouts.folder} does not say where")
-        time.sleep(0.05)
+            raise CommunicationError(f"the rows have moved, and {whereabouts.folder} does not say where")
+        time.sleep(_LOOK_S)
     num_servers = len(later.endpoints)
+    if isinstance(whereabouts, Terms) and [one.endpoint for one in server_set.transports] == list(later.endpoints):
+        return replace(server_set, layout=later.number)
     job = server_set.declared if num_servers == server_set.declared.num_servers else elsewhere.plan(num_servers)
     return ServerSet(
         list(elsewhere.connect(later.endpoints)), job, server_set.declared, later.number, [0] * num_servers

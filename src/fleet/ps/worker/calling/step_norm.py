@@ -1,4 +1,8 @@
-"""A worker's side of a step whose mean gradient is clipped; `fleet.ps.server.clipping` is the servers' side."""
+"""A worker's side of a step that servers do in two rounds; `fleet.ps.server.clipping` is the servers' side.
+
+So it is where the norm of the mean gradient is limited, and where servers have copies: no server applies a step before
+all servers have all of its pushes.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Callable, Sequence
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
+from fleet.errors import CommunicationError, NotReadyError
 from fleet.ps.job.patience import is_durable, rpc_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
@@ -13,16 +18,22 @@ from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.requests import GRACE_S
 
 if TYPE_CHECKING:
-    from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.calling.pending import Pending
+    from fleet.ps.worker.calling.server_set import ServerSet
 
 Outcome = ps_pb2.PushReply.Header
 
 
 def must_settle(client: Client) -> bool:
-    """Whether workers add up the norm of a step: not for a single server that stays alone, which has all of it."""
-    return client.job.clips_on_servers and (client.num_servers > 1 or is_durable())
+    """Whether a step has two rounds: not for a single server that stays alone, which has all of it."""
+    has_norm = client.job.clips_on_servers and (client.num_servers > 1 or is_durable())
+    return has_norm or keeps_pushes(client.server_set)
+
+
+def keeps_pushes(server_set: ServerSet) -> bool:
+    """Whether servers keep the pushes of a synchronous step until all have all of them, for they have copies."""
+    return server_set.term > 0 and server_set.job.mode == "sync" and len(server_set.transports) > 1
 
 
 def settle(client: Client, step: int, pushed: Pending) -> list[ps_pb2.PushReply.Header]:
@@ -43,19 +54,49 @@ def settle(client: Client, step: int, pushed: Pending) -> list[ps_pb2.PushReply.
 
 
 def settle_again(
-    transports: Sequence[Transport], pushed: Sequence[ps_pb2.PushRequest.Header], push_again: Callable[[], object]
+    server_set: ServerSet, pushed: Sequence[ps_pb2.PushRequest.Header], push_again: Callable[[], object]
 ) -> None:
     """Bring a step to its end that a former life of this worker had pushed."""
 
     def ask(total: float | None) -> list[Any]:
-        calls = []
-        for transport, one in zip(transports, pushed, strict=True):
-            header = _header(one.caller, one.step, one.sequence, total)
-            voice = voice_of(transport, one.caller, "Norm", waits_for_others=True)
-            calls.append(ServerCall(transport, "Norm", header, (), step_timeout_s() + GRACE_S, rpc_timeout_s(), voice))
-        return [reply for reply, _ in results(calls)]
+        return _asked(server_set, [_header(one.caller, one.step, one.sequence, total) for one in pushed])
 
     _settled(ask, push_again)
+
+
+def settle_former(server_set: ServerSet, worker: int) -> None:
+    """Bring the step to its end whose push a former life of this worker has left on all servers.
+
+    If one of them lacks it, none has applied the step: this life makes it again, and those that have it forget it. Its
+    machine may be lost, with what was written down there; where it is only cut off, servers refuse it by the term.
+    """
+    caller = ps_pb2.Caller(worker=worker, term=server_set.term)
+    headers = [ps_pb2.NormRequest.Header(caller=caller, is_former=True) for _ in server_set.transports]
+    try:
+        replies = _asked(server_set, headers)
+    except NotReadyError:  # servers that have begun anew
+        return
+    kept = next((reply for reply in replies if not reply.is_lost), None)
+    if kept is None or any(reply.is_lost and reply.version == kept.version for reply in replies):
+        return
+    former = ps_pb2.Caller(worker=worker, incarnation=kept.incarnation, term=server_set.term)
+
+    def lost() -> None:
+        raise CommunicationError(f"a server has lost what worker {worker} had pushed of step {kept.version}; try again")
+
+    def ask(total: float | None) -> list[Any]:
+        return _asked(server_set, [_header(former, kept.version, kept.sequence, total) for _ in server_set.transports])
+
+    _settled(ask, lost)
+
+
+def _asked(server_set: ServerSet, headers: Sequence[ps_pb2.NormRequest.Header]) -> list[Any]:
+    calls, limit_s = [], step_timeout_s() + GRACE_S
+    for server, (transport, header) in enumerate(zip(server_set.transports, headers, strict=True)):
+        voice = voice_of(transport, header.caller, "Norm", waits_for_others=True)
+        moved = server_set.moved(server)
+        calls.append(ServerCall(transport, "Norm", header, (), limit_s, rpc_timeout_s(), voice, moved))
+    return [reply for reply, _ in results(calls)]
 
 
 def _settled(ask: Callable[[float | None], list[Any]], push_again: Callable[[], object]) -> list[Outcome]:

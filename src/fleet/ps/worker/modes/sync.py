@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fleet.ps.worker.calling.pending import Pending, PendingPull
-from fleet.ps.worker.calling.step_norm import must_settle, settle
+from fleet.ps.worker.calling.step_norm import keeps_pushes, must_settle, settle
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.sending.gradients import Gradients
 
@@ -69,7 +69,12 @@ class Sync(PushPolicy):
         when the worker goes on.
         """
         self._settle()
-        self._client.push(Gradients(self._version, steps=steps, is_pass=True), is_awaited=True).results()
+        passed = Gradients(self._version, steps=steps, is_pass=True)
+        if keeps_pushes(self._client.server_set):
+            outcomes = settle(self._client, self._version, self._client.push(passed))
+            self._client.note([(one, ()) for one in outcomes])
+        else:
+            self._client.push(passed, is_awaited=True).results()
         self._version += 1
 
     def refresh(self, *, is_exact: bool = True) -> None:

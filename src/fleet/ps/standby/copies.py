@@ -1,0 +1,263 @@
+"""A server's side of its second copy: gives it what it asks for, knows what it has, and waits for it.
+
+The copy is filled while training goes on, and nobody waits for it. Once it has nearly everything the server is bound to
+it: nothing is acknowledged from then on before the copy has it (with `--standby sync`), and the copy is told that it is
+whole, in the present term. Only then may the next term list it. So a server that was bound stays so until it sees a
+term, later than the last in which it has said "whole", that does not list its copy: that copy can never take its place.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fleet.errors import CommunicationError, UsageError
+from fleet.jobfiles.copy_notes import note_copyless
+from fleet.jobfiles.terms import Term
+from fleet.observe.waits.waiting import Awaited, LongWait
+from fleet.ps.durable.durability import Copied, Durability
+from fleet.ps.job.patience import longest_wait_s
+from fleet.ps.journal.files import runs_path, segment_path, segments_in
+from fleet.ps.journal.snapshots import newest_snapshot
+from fleet.ps.proto import ps_pb2
+from fleet.ps.standby.standing import Standing
+from fleet.ps.wire import callers
+
+if TYPE_CHECKING:
+    from fleet.ps.steps.core import Core
+    from fleet.ps.wire.messages import Tensors
+
+MOST_BYTES = 8 << 20
+"""The size of one answer."""
+NEAR_RECORDS = 256
+"""A copy that lacks no more than these is waited for from then on."""
+NEAR_BYTES = 4 << 20
+SILENT_S = 1.0
+"""How long a copy may say nothing, while the server waits for it, before fleetrun is told; a slow one has longer."""
+SLOW_S = 5.0
+AWAY_S = 10.0
+"""After so long without a word nothing is kept for a copy any more."""
+_LOOK_S = 0.05
+
+Reply = ps_pb2.FollowReply.Header
+
+
+class Copies(Copied):
+    """What a server knows of its copy. Called from many threads."""
+
+    def __init__(self, core: Core, durability: Durability, standing: Standing) -> None:
+        self._core, self._journal, self._folder = core, durability.journal, durability.folder
+        self._standing = standing
+        self._changed = threading.Condition()
+        self.is_bound = standing.has_copy
+        """Whether a copy is, or may be by now, listed in a term."""
+        self._confirmed = standing.number if standing.has_copy else 0
+        """The last term in which a copy was told that it is whole."""
+        self._num_freed = 0
+        """How often it was bound and is so no longer."""
+        self._copy = 0
+        self._has = 0
+        """The last record that the copy has."""
+        self._told = (0, 0)
+        """The copy that was told last that it is whole, and the term."""
+        self._whole_at = 0
+        """The record with which it is whole; before that nobody has waited for it."""
+        self._replaced_at = 0
+        self._needs: int | None = None
+        self._fills = False
+        self._asked_at = -AWAY_S
+        self._behind_since: float | None = None
+        self.lost = ""
+        """Why this server must not go on: its copy has more than it."""
+
+    # What the journal asks.
+
+    @property
+    def is_filling(self) -> bool:  # type: ignore[override]
+        """Whether the copy reads the newest snapshot."""
+        return self._fills and time.monotonic() - self._asked_at < AWAY_S
+
+    @property
+    def needs(self) -> int | None:  # type: ignore[override]
+        """The segment that the copy reads; None where there is no copy."""
+        return self._needs if self.is_bound or time.monotonic() - self._asked_at < AWAY_S else None
+
+    def recorded(self, lsn: int) -> None:
+        with self._changed:
+            if self._behind_since is None:
+                self._behind_since = time.monotonic()
+            self._changed.notify_all()
+            if self.is_bound and self._standing.is_sync:
+                self._wait(lambda: self._has >= lsn, f"its copy to have record {lsn}")
+
+    def replaced(self, lsn: int) -> None:
+        with self._changed:
+            self._replaced_at = lsn
+            if self.is_bound:
+                self._complain("a checkpoint was loaded, with which the copy is filled anew")
+                self._wait(lambda: False, "fleetrun to count without its copy, which a loaded checkpoint fills anew")
+
+    # What is known of the copy.
+
+    @property
+    def lag(self) -> tuple[int, float]:
+        """How many records the copy lacks, and since how many seconds; of the journal's last where there is none."""
+        with self._changed:
+            behind_s = 0.0 if self._behind_since is None else time.monotonic() - self._behind_since
+            return self._journal.lsn - self._has, behind_s
+
+    def look(self) -> None:
+        """There is a new term, or the server stops: let those who wait see it."""
+        with self._changed:
+            self._look()
+            self._changed.notify_all()
+
+    def _look(self) -> Term:
+        """Be free of a copy that the present term does not list, unless it has been told in it that it is whole."""
+        term = self._standing.term
+        if self.is_bound and term.number > self._confirmed and not term.copies[self._standing.server]:
+            self.is_bound = False
+            self._num_freed += 1
+        return term
+
+    # What the copy asks.
+
+    def answer(self, header: ps_pb2.FollowRequest.Header, _: Tensors) -> tuple[Reply, Tensors]:
+        """Answer a call of `Follow`."""
+        if header.server != self._standing.server:
+            raise UsageError(
+                f"this is server {self._standing.server}, and the copy is one of server {header.server}; give every "
+                "process an endpoint of its own"
+            )
+        with self._changed:
+            self._look()
+            self._asked_at = time.monotonic()
+            if header.is_empty:
+                self._copy, self._has, self._whole_at, self._fills = header.copy, 0, self._journal.lsn, True
+                return self._files(), ()
+        if header.file:
+            return self._read(self._path_of(header.file), header.at, MOST_BYTES, self._said(Reply()))
+        return self._records(header)
+
+    def _files(self) -> Reply:
+        snapshot, segments = newest_snapshot(self._folder), segments_in(self._folder)
+        if snapshot is None:
+            self._needs = segments[0][0]
+            return self._said(Reply(segment=self._needs))
+        lsn = int(snapshot.stem.rpartition("-")[2])
+        self._needs = max((first for first, _ in segments if first <= lsn + 1), default=segments[0][0])
+        runs = sorted(runs_path(snapshot).iterdir()) if runs_path(snapshot).is_dir() else []
+        files = [
+            ps_pb2.FollowReply.File(name=str(path.relative_to(self._folder)), size=path.stat().st_size)
+            for path in (*runs, snapshot)
+        ]
+        return self._said(Reply(segment=self._needs, files=files))
+
+    def _path_of(self, name: str) -> Path:
+        """A file of the newest snapshot; no other may be asked for."""
+        snapshot = newest_snapshot(self._folder)
+        known = [] if snapshot is None else [snapshot, runs_path(snapshot) / Path(name).name]
+        path = self._folder / name
+        if path not in known:
+            raise UsageError(f"{name!r} is no file of the newest snapshot; begin again")
+        return path
+
+    def _read(self, path: Path, at: int, most: int, reply: Reply) -> tuple[Reply, Tensors]:
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return self._said(Reply(lost=f"{path.name} is not there any more")), ()
+        try:
+            return reply, [os.pread(file, most, at)]
+        finally:
+            os.close(file)
+
+    def _records(self, header: ps_pb2.FollowRequest.Header) -> tuple[Reply, Tensors]:
+        """What follows in the journal, when there is something, or the copy is to be told that it is whole."""
+        journal = self._journal
+        with self._changed:
+            if header.copy != self._copy:
+                self._copy, self._whole_at = header.copy, journal.lsn
+            self._fills, self._needs, self._has = False, header.segment, header.lsn
+            if self._has >= journal.lsn:
+                self._behind_since = None
+            self._changed.notify_all()
+            if header.lsn < self._replaced_at:
+                return self._said(Reply(lost="a checkpoint was loaded")), ()
+            size, following = self._readable(header)
+            is_news = self._is_whole(header) and self._told != (header.copy, self._standing.number)
+            if size == header.at and not following and not is_news:
+                callers.wait_for(
+                    self._changed,
+                    lambda: journal.lsn > header.lsn or self._core.is_closed or self._core.is_moved,
+                    header.timeout_ms / 1000,
+                )
+                self._asked_at = time.monotonic()
+                size, following = self._readable(header)
+            if size < header.at:
+                return self._said(Reply(lost=self._ahead(header))), ()
+            term = self._look()
+            reply = Reply(term=term.number, lsn=journal.lsn, is_whole=self._is_whole(header))
+            if reply.is_whole:
+                self._confirmed, self._told = term.number, (header.copy, term.number)
+        if size == header.at:
+            reply.segment = following
+            return reply, ()
+        path = segment_path(self._folder, header.segment)
+        return self._read(path, header.at, min(MOST_BYTES, size - header.at), reply)
+
+    def _readable(self, header: ps_pb2.FollowRequest.Header) -> tuple[int, int]:
+        """How much of the segment there is, and what follows it; -1, 0 where it has been removed, or never was."""
+        return self._journal.readable(header.segment) or (-1, 0)
+
+    def _is_whole(self, header: ps_pb2.FollowRequest.Header) -> bool:
+        """Whether the copy has all that was acknowledged; the server is bound to it from when it nearly has."""
+        lsn = self._journal.lsn
+        if not self.is_bound and lsn - header.lsn <= NEAR_RECORDS:
+            segment, size = self._journal.end
+            if segment == header.segment and size - header.at <= NEAR_BYTES:
+                self.is_bound, self._whole_at = True, lsn
+        return self.is_bound and header.lsn >= self._whole_at
+
+    def _ahead(self, header: ps_pb2.FollowRequest.Header) -> str:
+        """Why a copy begins anew whose place in the journal is not here; if it counts, this server must not go on."""
+        first = segments_in(self._folder)[0][0]
+        if header.segment >= first and self.is_bound:
+            self.lost = (
+                f"server {self._standing.server} has lost records that its copy has, up to {header.lsn}: the disk of "
+                f"{self._folder} has not kept what was written; the copy is to take its place"
+            )
+        return "the server has not, or not any more, what the copy has"
+
+    def _said(self, reply: Reply) -> Reply:
+        reply.term, reply.lsn = self._standing.number, self._journal.lsn
+        return reply
+
+    # Waiting for it.
+
+    def _wait(self, is_over: Callable[[], bool], what: str) -> None:
+        """Wait for the copy, or for a term without it; under `changed`."""
+        if is_over():
+            return
+        began, core, num_freed = time.monotonic(), self._core, self._num_freed
+        with LongWait(f"server {self._standing.server}") as wait:
+            while not is_over() and self._num_freed == num_freed:
+                core.refuse_moved()
+                if core.is_closed or self.lost:
+                    raise CommunicationError(self.lost or "the server is stopping")
+                now = time.monotonic()
+                if now - max(began, self._asked_at) > SILENT_S or now - began > SLOW_S:
+                    self._complain(f"no word for {now - self._asked_at:.1f} s, while record {self._journal.lsn} waits")
+                if now - began > longest_wait_s():
+                    core.failure = f"waited {longest_wait_s():g} s for {what}; start the job again"
+                    raise CommunicationError(core.failure)
+                if wait.is_due:
+                    wait.tell(Awaited(what, is_limited=True))
+                self._changed.wait(_LOOK_S)
+
+    def _complain(self, why: str) -> None:
+        note_copyless(self._standing.server, self._standing.number, why)

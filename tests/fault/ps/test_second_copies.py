@@ -121,7 +121,7 @@ def test_a_server_that_is_cut_off_can_acknowledge_nothing(tmp_path: Path) -> Non
         train(one, 5, 10)
         with reached(server.endpoint, user_token()) as stale:  # a worker that has not heard of it either
             caller = ps_pb2.Caller(term=job.number - 1, incarnation=1)
-            header = ps_pb2.KeepRequest.Header(caller=caller)
+            header = ps_pb2.KeepRequest.Header(caller=caller, sequence=99)
             with pytest.raises(DeadlineError):
                 stale.call("Keep", header, (), 1.0).result()
         assert server.complaint is not None

@@ -19,8 +19,8 @@ COMPAT = SOURCE.parents[1] / "compat" / "src"
 LAYERS = [
     {"_version"},
     {"_native", "_lazy", "errors"},
-    {"env", "net"},
-    {"cores", "jobfiles", "json_form"},
+    {"env", "json_form", "net"},
+    {"cores", "jobfiles"},
     {"strategy", "observe"},
     {"checkpoint", "metrics", "optim", "planner", "roles"},
     {"collective", "ps", "launch"},

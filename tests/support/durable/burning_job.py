@@ -75,8 +75,9 @@ def main(mode: str, num_steps: int, pause_s: float) -> None:
     model.eval()
     with torch.no_grad():
         values = model(torch.arange(NUM_IDS))
-    print("model", hashlib.sha256(values.numpy().tobytes()).hexdigest())
-    print("counted", int(values.sum()), "of", num_steps * BATCH * fleet.worker_num(), flush=True)
+    digest, counted = hashlib.sha256(values.numpy().tobytes()).hexdigest(), int(values.sum())
+    of = num_steps * BATCH * fleet.worker_num()
+    print(f"model {digest}\ncounted {counted} of {of}", flush=True)  # in one piece, whoever else writes to the log
     fleet.barrier_worker()
     fleet.stop_worker()
 

@@ -68,8 +68,11 @@ class Following:
         self._batches: queue.Queue[bytes | None] = queue.Queue(MOST_AHEAD)
         self._failure = "" if self._segment or not self._lsn else "it was ended while it was filled"
         """Why the changes cannot be made here; the copy then begins anew."""
-        self._was_whole = bool(self._segment)
-        """Whether the server has said so since this copy was filled; one that comes back goes by its disk."""
+        self._was_whole = bool(self._segment) or (standing.is_sync and standing.is_listed)
+        """Whether the server has said so since this copy was filled; one that comes back goes by its disk.
+
+        A copy that is listed when it begins is as old as its server, which has acknowledged nothing without it.
+        """
         self._said = (0, False, 0.0)
         self._asking = threading.Thread(target=self._ask, name="fleet-follow", daemon=True)
         self._making = threading.Thread(target=self._make, name="fleet-replay", daemon=True)

@@ -50,6 +50,11 @@ class Standing:
         """Whether the term lists a copy of this server, which may take its place."""
         return bool(self.term.copies[self.server])
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether this is a copy that the term lists, which may take its server's place."""
+        return self.part is Part.COPY and self._endpoint in self.term.copies
+
     def look(self) -> bool:
         """See whether there is a newer term; whether there is."""
         with self._looking:

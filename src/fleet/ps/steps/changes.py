@@ -78,16 +78,6 @@ def _first_values(state: ServerState, parts: Parts) -> tuple[Any, Any]:
     return values, read_kept(tensors[num_groups:], holdings.job, holdings.server, who)
 
 
-def _kept(state: ServerState, parts: Parts) -> tuple[ps_pb2.KeepRequest.Header, Any]:
-    header = ps_pb2.KeepRequest.Header.FromString(parts[0].header)
-    return header, read_kept(parts[0].tensors, state.held.job, state.held.server, f"worker {header.caller.worker}")
-
-
-def _keep(state: ServerState, kept: Any, _: Skip) -> Message:
-    state.held.keep(kept)
-    return ps_pb2.KeepReply.Header()
-
-
 def _update(state: ServerState, part: RecordPart) -> PushedUpdate:
     header = ps_pb2.PushRequest.Header.FromString(part.header)
     return update_of(header, read_push(state.held.reader, header, part.tensors, state.held.job))
@@ -145,53 +135,48 @@ def _collected_step(state: ServerState, parts: Parts) -> Step:
     return state.rounds.waiting(header.participants), header.squared_norm
 
 
-def _rows(state: ServerState, parts: Parts) -> tuple[ps_pb2.AssignRequest.Header, Any]:
-    header = ps_pb2.AssignRequest.Header.FromString(parts[0].header)
-    return header, read_assigned(header, parts[0].tensors, state.held.job)
+Numbered = tuple[Any, Any]
+"""The header of a change that has a number, and what its tensors hold."""
 
 
-def _assign(state: ServerState, rows: Any, skip: Skip) -> Message:
-    return ps_pb2.AssignReply.Header(evicted=state.assign(rows, skip))
+def _asked(header: type[Any], what: Callable[[ServerState, Any, Any], Any] = lambda *_: None) -> Any:
+    """Reads a change that has a number."""
+
+    def read(state: ServerState, parts: Parts) -> Numbered:
+        found = header.FromString(parts[0].header)
+        return found, what(state, found, parts[0].tensors)
+
+    return read
 
 
-def _leaving(_: ServerState, parts: Parts) -> tuple[ps_pb2.LeaveRequest.Header, Any]:
-    header = ps_pb2.LeaveRequest.Header.FromString(parts[0].header)
-    return header, header
+def _made(apply: Callable[[ServerState, Any, Any, Skip], Message]) -> Callable[[ServerState, Numbered, Skip], Message]:
+    """Makes a change that has a number: the ledger remembers it with its answer."""
 
-
-def _leave(state: ServerState, header: ps_pb2.LeaveRequest.Header, _: Skip) -> Message:
-    state.leave(header.caller.worker, is_unfinished=header.is_unfinished, is_absent=header.is_absent)
-    return ps_pb2.LeaveReply.Header()
-
-
-def _shrinking(_: ServerState, parts: Parts) -> tuple[ps_pb2.ShrinkRequest.Header, Any]:
-    header = ps_pb2.ShrinkRequest.Header.FromString(parts[0].header)
-    return header, header
-
-
-def _shrink(state: ServerState, header: ps_pb2.ShrinkRequest.Header, skip: Skip) -> Message:
-    deleted, rows = state.held.shrink(header, state.clock.now, skip)
-    return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=rows)
-
-
-def _numbered(apply: Callable[[ServerState, Any, Skip], Message]) -> Callable[[ServerState, Any, Skip], Message]:
-    """Makes a change with a number: the ledger remembers it with its answer."""
-
-    def made(state: ServerState, asked: tuple[Any, Any], skip: Skip) -> Message:
-        header, what = asked
-        reply = apply(state, what, skip)
-        state.ledger.take(header.caller.worker, header.sequence, reply.SerializeToString())
+    def made(state: ServerState, asked: Numbered, skip: Skip) -> Message:
+        reply = apply(state, *asked, skip)
+        state.ledger.take(asked[0].caller.worker, asked[0].sequence, reply.SerializeToString())
         return reply
 
     return made
 
 
-def _met(_: ServerState, parts: Parts) -> ps_pb2.MeetRequest.Header:
-    return ps_pb2.MeetRequest.Header.FromString(parts[0].header)
+def _kept(state: ServerState, header: ps_pb2.KeepRequest.Header, tensors: Any) -> Any:
+    return read_kept(tensors, state.held.job, state.held.server, f"worker {header.caller.worker}")
 
 
-def _taken(_: ServerState, parts: Parts) -> Any:
-    return read_take(ps_pb2.TakeRequest.Header.FromString(parts[0].header))
+def _keep(state: ServerState, _: Any, kept: Any, __: Skip) -> Message:
+    state.held.keep(kept)
+    return ps_pb2.KeepReply.Header()
+
+
+def _leave(state: ServerState, header: ps_pb2.LeaveRequest.Header, _: Any, __: Skip) -> Message:
+    state.leave(header.caller.worker, is_unfinished=header.is_unfinished, is_absent=header.is_absent)
+    return ps_pb2.LeaveReply.Header()
+
+
+def _shrink(state: ServerState, header: ps_pb2.ShrinkRequest.Header, _: Any, skip: Skip) -> Message:
+    deleted, rows = state.held.shrink(header, state.clock.now, skip)
+    return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=rows)
 
 
 CHANGES: Mapping[Kind, Change] = {
@@ -202,7 +187,7 @@ CHANGES: Mapping[Kind, Change] = {
         _first_values,
         lambda state, asked, _: state.held.start(*asked),
     ),
-    Kind.KEEP: Change(("Keep",), "a number", _kept, _numbered(_keep)),
+    Kind.KEEP: Change(("Keep",), "a number", _asked(ps_pb2.KeepRequest.Header, _kept), _made(_keep)),
     Kind.PUSH: Change(
         ("Push",),
         "a number",
@@ -221,18 +206,20 @@ CHANGES: Mapping[Kind, Change] = {
     Kind.ASSIGN: Change(
         ("Assign",),
         "a number",
-        _rows,
-        _numbered(_assign),
+        _asked(
+            ps_pb2.AssignRequest.Header, lambda state, header, tensors: read_assigned(header, tensors, state.held.job)
+        ),
+        _made(lambda state, _, rows, skip: ps_pb2.AssignReply.Header(evicted=state.assign(rows, skip))),
         lambda state, asked: check_room(state.held.tables[asked[0].table]),
         needs_whole=True,
     ),
     # Server 0 itself goes on without a worker; what that concerns is known by the step.
-    Kind.LEAVE: Change(("Leave",), "a number", _leaving, _numbered(_leave)),
+    Kind.LEAVE: Change(("Leave",), "a number", _asked(ps_pb2.LeaveRequest.Header), _made(_leave)),
     Kind.SHRINK: Change(
         ("Shrink",),
         "a number",
-        _shrinking,
-        _numbered(_shrink),
+        _asked(ps_pb2.ShrinkRequest.Header),
+        _made(_shrink),
         lambda state, asked: state.held.check_shrink(asked[0], state.clock.now),
         needs_whole=True,
     ),
@@ -241,13 +228,13 @@ CHANGES: Mapping[Kind, Change] = {
     Kind.MEET: Change(
         ("Meet",),
         "the name of the meeting, and the worker",
-        _met,
+        lambda _, parts: ps_pb2.MeetRequest.Header.FromString(parts[0].header),
         lambda state, header, _: state.meetings.come(header.name, header.caller.worker, header.text),
     ),
     Kind.TAKE: Change(
         ("Take",),
         "the queue, and how often the worker has taken",
-        _taken,
+        lambda _, parts: read_take(ps_pb2.TakeRequest.Header.FromString(parts[0].header)),
         lambda state, asked, _: state.pieces.change(*asked),
     ),
     Kind.ADOPT: Change(("Reshard",), "the layout", lambda _, parts: parts, lambda state, parts, _: adopt(state, parts)),

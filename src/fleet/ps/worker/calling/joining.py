@@ -37,14 +37,14 @@ class Joining(NamedTuple):
 
     def join(self, server_set: ServerSet, caller: ps_pb2.Caller) -> None:
         """Join servers that have taken over the ledger of others; this worker goes on, so it is no new life."""
-        text = server_set.job.to_json()
+        text, run = server_set.job.to_json(), 0
         for server, transport in enumerate(server_set.transports):
-            header, limit_s = self.header(text, server, caller), start_timeout_s()
+            header, limit_s = self.header(text, server, caller, run), start_timeout_s()
             reply, _ = ServerCall(
                 transport, "Declare", header, (), limit_s, rpc_timeout_s(), moved=server_set.moved(server)
             ).result()
             assert isinstance(reply, ps_pb2.DeclareReply.Header)
-            server_set.instances[server] = reply.instance
+            server_set.instances[server], run = reply.instance, reply.run  # server 0 says it, also to one that is empty
 
 
 def apart(replies: Sequence[ps_pb2.DeclareReply.Header], server_set: ServerSet) -> str | None:

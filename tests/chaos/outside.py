@@ -127,18 +127,18 @@ def _strike(job: RunningJob, folder: Path, blow: Blow) -> None:
         return
     dead = 0
     for victim in blow.victims:
-        pid = _children(job).get(victim, 0)
+        pid = children(job).get(victim, 0)
         dead = dead or pid
         _kill(pid)
     first = blow.victims[0]
-    if blow.is_repeated and dead and _wait(lambda: _children(job).get(first, dead) != dead, job):
+    if blow.is_repeated and dead and _wait(lambda: children(job).get(first, dead) != dead, job):
         time.sleep(blow.far)  # its next life is starting, or has joined again
-        _kill(_children(job).get(first, 0))
+        _kill(children(job).get(first, 0))
 
 
 def _comes(job: RunningJob, folder: Path, blow: Blow) -> bool:
     """Wait for the moment, and for `far` of the way to the next; False if the job has ended."""
-    if not _wait(lambda: len(_children(job)) == 4, job):
+    if not _wait(lambda: len(children(job)) == 4, job):
         return False
     if blow.moment == "start":
         time.sleep(blow.far * START_S)
@@ -171,7 +171,7 @@ def _measured(folder: Path) -> int:
     return max(map(int, steps), default=0) // din.MEASURE_EVERY
 
 
-def _children(job: RunningJob) -> dict[tuple[str, int], int]:
+def children(job: RunningJob) -> dict[tuple[str, int], int]:
     """Process ids of the servers and workers of a fleetrun: its children, by the names in its log."""
     own = {pid for path in Path("/proc", str(job.pid), "task").glob("*/children") for pid in path.read_text().split()}
     found = {}

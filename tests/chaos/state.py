@@ -31,6 +31,18 @@ def digest_of(folder: Path) -> str:
     return found.hexdigest()
 
 
+def rows_of(folder: Path) -> str:
+    """A digest of all keys with their shows or, where none are counted, values: those hang on who came first."""
+    manifest, found = checkpoint.read_manifest(folder), hashlib.sha256()
+    for name, pieces in sorted(manifest.tables.items()):
+        parts = [checkpoint.read_piece(folder / piece.file.name, piece.file) for piece in pieces]
+        order = np.argsort(np.concatenate([part["keys"] for part in parts]))
+        for field in ("keys", "shows" if "shows" in parts[0] else "values"):
+            array = np.concatenate([part[field] for part in parts])[order]
+            found.update(f"{name} {field}".encode() + np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
 def times_trained(folder: Path) -> dict[int, float]:
     """What each row of the table that counts has grown to, by its key."""
     found: dict[int, float] = {}

@@ -3,7 +3,8 @@
     python tests/chaos/sweep.py                          100 runs in sync mode, 20 each in async and geo mode, 40 in
                                                          sync mode of scripts with several optimizers (loops), and 40
                                                          of a user's script that is killed from outside (outside);
-                                                         70 in which machines burn, in sync and async mode (burn-sync)
+                                                         70 in which machines burn, in sync and async mode (burn-sync),
+                                                         and 60 of one with shrinks, loads and leaves (inside)
     python tests/chaos/sweep.py --only sync:17 --keep    one of them alone, with its logs
 
 In sync mode the final tables are compared, bit for bit, with those of a run that nothing happened to. In every mode
@@ -36,10 +37,19 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
 from harness import write_results  # noqa: E402
 
-from chaos import burning, outside  # noqa: E402
+from chaos import burning, inside, outside  # noqa: E402
 from chaos.runs import Outcome, run, undisturbed  # noqa: E402
 
-NUM_RUNS = {"sync": 100, "async": 20, "geo": 20, "loops": 40, "outside": 40, "burn-sync": 50, "burn-async": 20}
+NUM_RUNS = {
+    "sync": 100,
+    "async": 20,
+    "geo": 20,
+    "loops": 40,
+    "outside": 40,
+    "burn-sync": 50,
+    "burn-async": 20,
+    "inside": 60,
+}
 DEATHS = ("kill server", "kill worker", "torn-write")
 
 
@@ -104,12 +114,14 @@ def _starts(modes: Collection[str], folder: Path) -> dict[str, Callable[..., Out
     if fires := {mode for mode in modes if mode.startswith("burn-")}:
         model = burning.undisturbed(folder / "undisturbed") if "burn-sync" in fires else ""
         starts |= {mode: partial(burning.run, mode.removeprefix("burn-"), expected=model) for mode in fires}
-    if inside := set(modes) - fires - {"outside"}:
+    if "inside" in modes:
+        starts["inside"] = partial(inside.run, expected=inside.undisturbed(folder / "undisturbed"))
+    if others := set(modes) - fires - {"outside", "inside"}:
         expected = undisturbed("sync", folder / "undisturbed")
         again = undisturbed("sync", folder / "undisturbed")
         assert expected == again, "two undisturbed runs differ: nothing can be compared with them"
         shutil.rmtree(folder / "undisturbed")
-        starts |= {mode: partial(run, mode, expected=expected) for mode in inside}
+        starts |= {mode: partial(run, mode, expected=expected) for mode in others}
     return starts
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos import inside
 from chaos.runs import run, undisturbed
 from support.sweeps import sweep
 
@@ -21,3 +22,11 @@ def test_nothing_is_lost_and_nothing_counts_twice(mode: str, tmp_path: Path) -> 
     assert not outcome.problems, f"{outcome.problems}\n{outcome.said}"
     assert outcome.counts["kill server"] == outcome.counts["torn-write"] == 1
     assert 1 <= outcome.counts["kill worker"] <= 2  # the last may come too late
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", sweep(range(10), sample=lambda seed: seed == 2))
+def test_a_change_of_both_servers_is_made_once_whoever_dies_inside_it(seed: int, tmp_path: Path) -> None:
+    expected = inside.undisturbed(tmp_path / "undisturbed", [inside.mode_of(seed)])
+    outcome = inside.run(seed, tmp_path / "struck", expected)
+    assert not outcome.problems, f"{outcome.problems}\n{outcome.said}"

@@ -73,7 +73,7 @@ def _decide(size: Size, state: State, number: int, line: Line) -> Iterator[Step]
             yield (told, number, copy, decided), after
         elif state.budget[DOUBT]:
             yield (DOUBTED, number, server, decided), spent(after, DOUBT)
-    elif not is_server_there and (line.copy == NONE or not line.note) and not state.is_lost:
+    elif not is_server_there and (line.copy == NONE or line.note != decided) and not state.is_lost:
         yield ("the job ends: server {0} is lost, and has no copy that is whole", number), state._replace(is_lost=True)
 
 

@@ -79,6 +79,26 @@ def test_a_server_that_comes_back_goes_on_with_its_copy(tmp_path: Path) -> None:
         assert everything(copy.state()) == everything(job.servers[0].state())
 
 
+def test_a_server_that_comes_back_knows_that_its_copy_may_be_listed(tmp_path: Path) -> None:
+    """Its former life has told the copy that it is whole, and by the note of that fleetrun lists it, however late."""
+    with Copied(tmp_path) as job, joined(job.endpoints, strategy=strategy("async")) as one:
+        server, copy = job.servers[0], job.begin_copy()
+        wait_until(lambda: job.is_whole(copy), LIMIT_S, "a copy to be whole")
+        copy.stop()
+        server.kill()
+        server.start()
+        training = started(lambda: train(one, 5))[0]
+        wait_until(lambda: server.complaint or training.done(), LIMIT_S, "the server to miss its copy")
+        assert not training.done()
+        copy.go_on()
+        job.list_copy(copy)
+        training.result(LIMIT_S)
+        server.burn()
+        job.promote()
+        copy.kill()
+        assert copy.state().stats.counts()["pushes"] == 5
+
+
 def test_a_copy_that_comes_back_goes_on_where_it_was(tmp_path: Path) -> None:
     with Copied(tmp_path) as job, joined(job.endpoints, strategy=strategy("async")) as one:
         copy = job.add_copy()

@@ -16,6 +16,8 @@ SEGMENT_PREFIX, SEGMENT_SUFFIX = "journal-", ".log"
 SNAPSHOT_PREFIX, SNAPSHOT_SUFFIX = "snapshot-", ".snap"
 UNFINISHED_SUFFIX = ".tmp"
 MARK_NAME = "journal.end"
+PROMISE_NAME = "copy.json"
+"""The last term in which the second copy of a server was told that it is whole."""
 RUNS_SUFFIX = ".runs"
 """The suffix of a folder beside a snapshot, with the files of its tables with rows on a disk."""
 
@@ -51,7 +53,7 @@ def is_ours(path: Path) -> bool:
     """Whether a file belongs to a journal."""
     name = path.name.removesuffix(UNFINISHED_SUFFIX)
     return (
-        name == MARK_NAME
+        name in (MARK_NAME, PROMISE_NAME)
         or (name.startswith(SEGMENT_PREFIX) and name.endswith(SEGMENT_SUFFIX))
         or (name.startswith(SNAPSHOT_PREFIX) and name.endswith((SNAPSHOT_SUFFIX, RUNS_SUFFIX)))
     )

@@ -4,6 +4,7 @@ The copy is filled while training goes on, and nobody waits for it. Once it has 
 it: nothing is acknowledged from then on before the copy has it (with `--standby sync`), and the copy is told that it is
 whole, in the present term. Only then may the next term list it. So a server that was bound stays so until it sees a
 term, later than the last in which it has said "whole", that does not list its copy: that copy can never take its place.
+Its next life knows of that term from a file beside the journal.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, UsageError
+from fleet.jobfiles import whole
 from fleet.jobfiles.copy_notes import note_copyless
 from fleet.jobfiles.terms import Term
 from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.durable.durability import Copied, Durability
 from fleet.ps.job.patience import longest_wait_s
-from fleet.ps.journal.files import runs_path, segment_path, segments_in
+from fleet.ps.journal.files import PROMISE_NAME, runs_path, segment_path, segments_in
 from fleet.ps.journal.snapshots import newest_snapshot
 from fleet.ps.proto import ps_pb2
 from fleet.ps.standby.standing import Standing
@@ -51,12 +53,13 @@ class Copies(Copied):
 
     def __init__(self, core: Core, durability: Durability, standing: Standing) -> None:
         self._core, self._journal, self._folder = core, durability.journal, durability.folder
-        self._standing = standing
+        self._standing, self._server = standing, standing.server
         self._changed = threading.Condition()
-        self.is_bound = standing.has_copy
+        self._promise = self._folder / PROMISE_NAME
+        self._confirmed = (whole.read(self._promise) or {}).get("term", 0)
+        """The last term in which a copy was told that it is whole, also by a former life of this server."""
+        self.is_bound = standing.has_copy or self._confirmed >= standing.number
         """Whether a copy is, or may be by now, listed in a term."""
-        self._confirmed = standing.number if standing.has_copy else 0
-        """The last term in which a copy was told that it is whole."""
         self._num_freed = 0
         """How often it was bound and is so no longer."""
         self._copy = 0
@@ -119,7 +122,9 @@ class Copies(Copied):
     def _look(self) -> Term:
         """Be free of a copy that the present term does not list, unless it has been told in it that it is whole."""
         term = self._standing.term
-        if self.is_bound and term.number > self._confirmed and not term.copies[self._standing.server]:
+        if not self.is_bound and term.copies[self._server]:
+            self.is_bound, self._whole_at = True, self._journal.lsn
+        if self.is_bound and term.number > self._confirmed and not term.copies[self._server]:
             self.is_bound = False
             self._num_freed += 1
         return term
@@ -128,9 +133,9 @@ class Copies(Copied):
 
     def answer(self, header: ps_pb2.FollowRequest.Header, _: Tensors) -> tuple[Reply, Tensors]:
         """Answer a call of `Follow`."""
-        if header.server != self._standing.server:
+        if header.server != self._server:
             raise UsageError(
-                f"this is server {self._standing.server}, and the copy is one of server {header.server}; give every "
+                f"this is server {self._server}, and the copy is one of server {header.server}; give every "
                 "process an endpoint of its own"
             )
         with self._changed:
@@ -203,12 +208,19 @@ class Copies(Copied):
             term = self._look()
             reply = Reply(term=term.number, lsn=journal.lsn, is_whole=self._is_whole(header))
             if reply.is_whole:
-                self._confirmed, self._told = term.number, (header.copy, term.number)
+                self._confirm(term.number)
+                self._told = header.copy, term.number
         if size == header.at:
             reply.segment = following
             return reply, ()
         path = segment_path(self._folder, header.segment)
         return self._read(path, header.at, min(MOST_BYTES, size - header.at), reply)
+
+    def _confirm(self, term: int) -> None:
+        """Write down that a copy is told that it is whole, before it is; OSError if the disk does not take it."""
+        if term > self._confirmed:
+            whole.put(self._promise, {"term": term}, is_new=False)
+            self._confirmed = term
 
     def _readable(self, header: ps_pb2.FollowRequest.Header) -> tuple[int, int]:
         """How much of the segment there is, and what follows it; -1, 0 where it has been removed, or never was."""
@@ -228,7 +240,7 @@ class Copies(Copied):
         first = segments_in(self._folder)[0][0]
         if header.segment >= first and self.is_bound:
             self.lost = (
-                f"server {self._standing.server} has lost records that its copy has, up to {header.lsn}: the disk of "
+                f"server {self._server} has lost records that its copy has, up to {header.lsn}: the disk of "
                 f"{self._folder} has not kept what was written; the copy is to take its place"
             )
         return "the server has not, or not any more, what the copy has"
@@ -244,7 +256,7 @@ class Copies(Copied):
         if is_over():
             return
         began, core, num_freed = time.monotonic(), self._core, self._num_freed
-        with LongWait(f"server {self._standing.server}") as wait:
+        with LongWait(f"server {self._server}") as wait:
             while not is_over() and self._num_freed == num_freed:
                 core.refuse_moved()
                 if core.is_closed or self.lost:
@@ -260,4 +272,4 @@ class Copies(Copied):
                 self._changed.wait(_LOOK_S)
 
     def _complain(self, why: str) -> None:
-        note_copyless(self._standing.server, self._standing.number, why)
+        note_copyless(self._server, self._standing.number, why)

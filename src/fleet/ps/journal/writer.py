@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 
 from fleet.errors import CommunicationError
 from fleet.ps.journal.files import begin_write_out, reserve, segment_path, segments_in, sync_folder, write_all
-from fleet.ps.journal.mark import MarkWriter
+from fleet.ps.journal.mark import MarkWriter, read_mark
 from fleet.ps.journal.records import Body, Kind, RecordPart, encode_body, with_head
 
 Policy = Literal["OS", "INTERVAL", "ALWAYS"]
@@ -63,7 +63,7 @@ class Journal:
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         self._lsn = last_lsn
-        self._synced = last_lsn
+        self._synced = 0
         self._file = -1
         self._first = 0
         """The first record of the segment that is written."""
@@ -76,10 +76,17 @@ class Journal:
         """Whether it was logged that nothing can be written; whoever opens the journal logs that itself."""
         self._is_closed = threading.Event()
         try:
+            told = read_mark(folder)
             self._mark = MarkWriter(folder)
         except OSError as error:
             raise self._cannot(error.strerror or str(error)) from None
         try:
+            if policy == "OS":
+                self._synced = 0 if told is None else min(told.synced, last_lsn)
+            else:  # a former life may have been killed before the disk had its last records
+                self._sync_segments()
+                self._forced(sync_folder, folder)
+                self._synced = last_lsn
             with self._writing:
                 self._begin()
         except BaseException:
@@ -134,9 +141,7 @@ class Journal:
     def sync(self) -> None:
         """Return when the disk has every record; JournalWriteError if it takes them no more."""
         last = self._lsn
-        for _, path in segments_in(self.folder):  # also closed ones, which the policy OS does not sync
-            with contextlib.suppress(FileNotFoundError), path.open("rb") as segment:
-                self._sync_file(segment.fileno())
+        self._sync_segments()
         self._note_synced(last)
 
     def roll(self) -> None:
@@ -265,6 +270,12 @@ class Journal:
             finally:
                 os.close(file)
             self._note_synced(last)
+
+    def _sync_segments(self) -> None:
+        """Sync every segment, also closed ones, which the policy OS does not sync."""
+        for _, path in segments_in(self.folder):
+            with contextlib.suppress(FileNotFoundError), path.open("rb") as segment:
+                self._sync_file(segment.fileno())
 
     def _note_synced(self, last: int) -> None:
         with self._writing:

@@ -16,6 +16,7 @@ from fleet.ps.durable.recovery import least_record
 from fleet.ps.journal import mark as mark_module
 from fleet.ps.journal import writer as writer_module
 from fleet.ps.journal.__main__ import main
+from fleet.ps.journal.copied import CopiedJournal
 from fleet.ps.journal.files import MARK_NAME, segments_in, snapshots_in
 from fleet.ps.journal.mark import read_mark
 from fleet.ps.journal.records import JournalError, Kind, RecordPart
@@ -23,6 +24,7 @@ from fleet.ps.journal.segments import read_segments
 from fleet.ps.journal.snapshots import SnapshotWriter, read_snapshot
 from fleet.ps.journal.verify import verify
 from fleet.ps.journal.writer import Journal, Policy
+from support.processes import wait_until
 
 OWNER = b"server 0"
 
@@ -140,6 +142,46 @@ def test_after_a_loss_of_power_the_journal_goes_as_far_as_it_was_synced(
             last_of(folder)
     else:
         assert last_of(folder) == 12
+
+
+@pytest.mark.parametrize("kind", [Journal, CopiedJournal])
+@pytest.mark.parametrize("policy", ["OS", "INTERVAL", "ALWAYS"])
+def test_a_journal_that_is_gone_on_with_is_on_the_disk_first(
+    kind: type[Journal], policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The life before may have been killed between a write and its sync; then power is lost in this one."""
+    folder = killed(tmp_path / "server-0", policy)
+    monkeypatch.setattr(mark_module, "_BOOT", tmp_path / "boot")
+    (tmp_path / "boot").write_text("this one")
+    torn = segments_in(folder)[-1][1]
+    torn.write_bytes(torn.read_bytes() + b"half a record")
+    last, on_disk = last_of(folder), {}
+    for name in ("fsync", "fdatasync"):
+
+        def sync(file: int, real: object = getattr(os, name)) -> None:
+            real(file)  # type: ignore[operator]
+            on_disk[os.fstat(file).st_ino] = os.fstat(file).st_size
+
+        monkeypatch.setattr(os, name, sync)
+    with monkeypatch.context() as synced_at_once:
+        synced_at_once.setattr(writer_module, "INTERVAL_S", 0.0)
+        journal = kind(folder, policy, last, OWNER)
+        if isinstance(journal, CopiedJournal):
+            journal.lead(OWNER)
+        lsn = journal.append(Kind.PUSH, [part(1)])
+        if policy != "OS":
+            wait_until(lambda: read_mark(folder)[2] == lsn, 30, "the mark of the last record")  # type: ignore[index]
+        saved = (folder / MARK_NAME).read_bytes()
+        monkeypatch.setattr(os, "fdatasync", lambda _: None)  # what `close` does comes too late
+        journal.close()
+    (folder / MARK_NAME).write_bytes(saved)
+    for path in (path for _, path in segments_in(folder)):
+        os.truncate(path, min(path.stat().st_size, on_disk.get(path.stat().st_ino, 0)))
+    (tmp_path / "boot").write_text("another")
+    if policy == "OS":
+        assert least_record(folder, 0)[0] == 0
+    else:
+        assert last_of(folder) == least_record(folder, 0)[0] == lsn > last
 
 
 def test_a_mark_that_cannot_be_read_asks_for_nothing_and_is_damage(left: Path) -> None:

@@ -78,8 +78,10 @@ def test_the_same_command_begins_anew_after_the_end_and_goes_on_after_a_kill(tmp
     second = fleetrun(*JOB, cwd=tmp_path, warm=True)
     assert second.code == 0, second.err
     assert "going on with what servers of an earlier run kept in kept" in second.err
-    assert second.out.split()[1:] == first.out.split()[1:]
-    assert int(second.out.split()[0]) > 0
+    *told, last = second.out.splitlines()
+    assert last.split()[1:] == first.out.split()[1:]
+    assert int(last.split()[0]) > 0
+    assert [f"behind {last.split()[0]} steps" in line for line in told] == [True]  # it asked, and loops over all epochs
     assert "Traceback" not in (tmp_path / "log/workerlog.1").read_text()
     assert left(tmp_path) == ["lock", "lock"]
 

@@ -96,6 +96,29 @@ def test_epochs_that_are_done_are_passed_over_unless_the_script_asks(tmp_path: P
         progress.answers.remove()
 
 
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_script_that_counts_steps_before_loops_that_are_passed_over_is_warned(
+    asks: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may begin behind these epochs itself, as `range(fleet.steps_done() // 3, 6)` does, and so leave out four."""
+    stored = {"data": {"0": {"epoch": 2, "count": 1}}, "turns": {}, "parts": {}, "redone": 1, "open": [0]}
+    progress = ScriptProgress(tmp_path)
+    progress.resume(json.dumps(stored | {"step": 7, "of_others": 0}).encode())
+    data = Batches(progress)
+    if asks:
+        progress.count_asked()
+    for _ in range(2):
+        assert list(data) == []
+        progress.count_asked()  # as a script does that prints the step after each epoch
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == asks
+    for one in said:
+        assert "behind 7 steps" in one
+        assert "2 epochs of data that are done are empty" in one
+        assert "trains 2 epochs less; let it begin at data.epoch" in one
+    progress.answers.remove()
+
+
 def test_what_is_of_another_run_is_refused(tmp_path: Path) -> None:
     former = ScriptProgress(tmp_path)
     former.check_run(7)

@@ -19,6 +19,7 @@ Parts. Whatever else is small and must go on, such as the state of a scheduler, 
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ from fleet.errors import CommunicationError, UsageError
 from fleet.observe.metrics.steps import StepCount
 from fleet.ps.worker.life.answer_file import AnswerFile
 from fleet.ps.worker.life.reader_place import Reader, ReaderPlace
+
+log = logging.getLogger(__name__)
 
 
 class Turns:
@@ -284,6 +287,15 @@ class ScriptProgress:
 
     def pass_epoch(self, number: int, epoch: int) -> None:
         """Lead a loop past an epoch that was done; turns go on from its end."""
+        if self.is_counted and not self._passed:
+            log.warning(
+                "this worker was started again behind %d steps, and its script asked for them before its loops: those "
+                "over the %d epochs of data that are done are empty, so a script that also begins behind them, as "
+                "range(fleet.steps_done() // n, N) does, trains %d epochs less; let it begin at data.epoch",
+                self.num_steps,
+                num_done := int(self._stored[str(number)]["epoch"]),
+                num_done,
+            )
         self._passed.add(number)
         self.turns.go_to(self.answers.get(f"end/{number}/{epoch}") or {})
 

@@ -83,6 +83,7 @@ IN_ONE_PROCESS = {
         (ZERO_GRAD + BACKWARD, BACKWARD + ZERO_GRAD), fails=False
     ),
     "a loop without `optimizer.step()`": mistake((STEP, ""), fails=False),
+    "`optimizer.step()` twice after one `backward()`": mistake((STEP, 2 * STEP), fails=False),
     "a hook on the `weight` of rows": after_init_worker(HOOKED),
     "the label among the numbers": after_init_worker(read("", "numbers=['bought']")),
     "a number that stands twice": after_init_worker(read("", "numbers=['price', 'price']")),
@@ -108,6 +109,9 @@ IN_JOBS_OF_TWO = {
     "a shell script": beside_servers(("import sys\n", "#!/bin/sh\nexec python train.py\n")),
     "`optimizer.step()` on one worker alone": beside_servers(
         (STEP, f"    if not fleet.is_first_worker():\n    {STEP}"), fails=False
+    ),
+    "`loss.backward()` on one worker alone": beside_servers(
+        (BACKWARD, f"    if not fleet.is_first_worker():\n    {BACKWARD}"), fails=False
     ),
     "options behind the script": command(arguments=("train.py", "--server_num", "1", "--worker_num", "2")),
 }

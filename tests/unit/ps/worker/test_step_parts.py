@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -192,6 +192,31 @@ def test_parts_are_told_of_each_moment_in_their_order() -> None:
         *("a zeroed [0]", "b zeroed [0]", "a forward", "b forward", "a looked up 1", "b looked up 1"),
         *("a begin 1 True", "b begin 1 True", "a before 1, step 1", "b before 1, step 1", "b after 1", "a after 1"),
         *("a close", "b close"),
+    ]
+
+
+@pytest.mark.parametrize("makes", [alone, hot])
+def test_a_step_by_gradients_that_a_step_had_is_named(
+    makes: Callable[[pytest.MonkeyPatch, Path], AbstractContextManager[Trainer]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And not one behind a batch for layers alone, if somebody has zeroed gradients, by whatever way."""
+    with makes(monkeypatch, tmp_path) as one:
+        caplog.clear()
+        for zero_grad in (one.optimizer.zero_grad, one.model.zero_grad):
+            step(one, 0)
+            zero_grad()
+            one.model.layers(torch.ones(2, 4)).sum().backward()  # type: ignore[operator]
+            one.optimizer.step()
+            zero_grad()
+        assert not caplog.messages
+        step(one, 1)
+        one.optimizer.step()
+        one.optimizer.step()
+    assert [message.split(":")[0] for message in caplog.messages] == [
+        "optimizer.step() came twice after one loss.backward()"
     ]
 
 

@@ -26,6 +26,7 @@ SAMPLE = {
     "a plain torch optimizer for the layers, Fleet's for the rows",
     "a script with DDP beside servers",
     "DDP around what `fleet.distributed_model` returned",
+    "`fleet.run_server()` without `sys.exit`",
     "`loss.backward()` on one worker alone",
 }
 

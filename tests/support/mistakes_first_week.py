@@ -113,5 +113,6 @@ IN_JOBS_OF_TWO = {
     "`loss.backward()` on one worker alone": beside_servers(
         (BACKWARD, f"    if not fleet.is_first_worker():\n    {BACKWARD}"), fails=False
     ),
+    "`fleet.run_server()` without `sys.exit`": beside_servers(("sys.exit(fleet.run_server())", "fleet.run_server()")),
     "options behind the script": command(arguments=("train.py", "--server_num", "1", "--worker_num", "2")),
 }

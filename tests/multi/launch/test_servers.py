@@ -15,6 +15,7 @@ from fleet.launch.meet.team import Team
 from fleet.launch.planning import devices
 from fleet.launch.planning.plan import sharing_note
 from fleet.launch.rounds.prepare import prepare
+from support.first_days.first_day import BESIDE_SERVERS, SERVE, SERVERS, edited
 from support.jobs import fleetrun, script
 
 pytestmark = pytest.mark.timeout(300)
@@ -58,6 +59,17 @@ def test_a_server_that_ends_badly_after_the_workers_is_mentioned(tmp_path: Path)
     warnings = [line for line in result.err.splitlines() if "warning:" in line]
     assert len(warnings) == 1
     assert "server 1 was told to stop: exit code 7; see log/serverlog.1" in warnings[0]
+
+
+def test_a_server_whose_script_fails_behind_run_server_fails_the_job(tmp_path: Path) -> None:
+    """Nobody stops it before, however long it takes to get there, and nobody trains again for it."""
+    fails = "if fleet.is_server():\n    fleet.run_server()\n    import time\n    time.sleep(0.2)\n    sys.exit(7)\n"
+    train = script(tmp_path, edited(BESIDE_SERVERS, ((SERVE, fails),)))
+    result = fleetrun(*SERVERS, "--max_restart", 1, train, cwd=tmp_path, warm=True)
+    assert result.code == 7, result.err
+    assert "server 0 failed: exit code 7" in result.err
+    assert result.err.count("starting 1 server") == 1
+    assert "stopped because of it" not in result.err
 
 
 def test_servers_that_do_not_catch_sigterm_are_a_success_too(tmp_path: Path) -> None:

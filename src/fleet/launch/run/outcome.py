@@ -3,7 +3,7 @@
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleet.launch.meet.messages import NodeFailed, Regroup
 
@@ -19,6 +19,10 @@ class RoundOutcome:
     """It is not to be tried again, whatever is left of `--max_restart`."""
     is_unfit: bool = False
     """A process was refused, or has refused what it found: the same command would meet the same."""
+
+    def at_last(self) -> "RoundOutcome":
+        """The same behind the end of all workers: there is nothing to be tried again."""
+        return replace(self, is_final=True)
 
 
 def stopped_by(number: int, host: str) -> NodeFailed:

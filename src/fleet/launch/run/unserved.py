@@ -1,8 +1,26 @@
-"""Servers that ran a script without Fleet: the job ends well, although its processes never talked to each other."""
+"""Servers behind the end of all workers: what their script does then, and those that ran one without Fleet."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 
 from fleet.launch.processes.child import Child
+
+
+def have_ended(children: Iterable[Child], settle_s: float) -> Callable[[], bool]:
+    """Whether the servers that every worker has left have ended by themselves, as they do, or do not begin to for long.
+
+    Behind `run_server()` a script may go on to what is for workers, and fail there: nobody stops it before it says so.
+    """
+    known = list(children)
+    is_known_to_all = not any(child.plan.role == "worker" and child.is_unstopped for child in known)
+    served = [child for child in known if is_known_to_all and child.plan.role == "server" and child.back_at is not None]
+    settled_at = time.monotonic() + settle_s
+
+    def is_over() -> bool:
+        left = [child for child in served if child.is_running]
+        return not left or (time.monotonic() > settled_at and not any(child.is_leaving for child in left))
+
+    return is_over
 
 
 def complaint(children: Iterable[Child]) -> str | None:

@@ -239,11 +239,11 @@ class Attempt:
 
     def _finish(self) -> RoundOutcome:
         self._chaos.stop()
-        if not self.lives.is_durable and any(child.has_failed for child in self._crew.children):
-            return self._fail()
-        if complaint := unserved.complaint(self._crew.children):
-            log.warning(complaint)
-        for complaint in self._unstopped():
+        if not self.lives.is_durable:
+            self._drain(unserved.have_ended(self._crew.children, SETTLE_S), END_S, until_signal=True)
+            if any(child.has_failed for child in self._crew.children):
+                return self._fail().at_last()
+        for complaint in filter(None, (unserved.complaint(self._crew.children), *self._unstopped())):
             log.warning(complaint)
         finished.mark(self._crew.children, is_whole=self._plan.layout.num_nodes == 1)
         if servers := self._crew.running:

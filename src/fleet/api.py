@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 from multiprocessing import current_process
 from typing import TYPE_CHECKING
 
@@ -97,6 +98,7 @@ class Fleet(TrainingCalls):
             self._group = self._group if made is None else made
         self._role_maker, self._strategy, self._is_collective = maker, strategy, is_collective
         # Threads of a process group that is still there when the interpreter goes can abort the process.
+        self._process = os.getpid()
         atexit.unregister(self._end)
         atexit.register(self._end)
         self._watch_early()
@@ -112,6 +114,8 @@ class Fleet(TrainingCalls):
 
     def _end(self) -> None:
         """Runs when the script ends. `shutdown` tells servers nothing, so workers take leave first."""
+        if os.getpid() != self._process:  # a fork of the process ends nothing
+            return
         for job in (self._registered, self._modules):
             if job is not None:
                 job.leave()

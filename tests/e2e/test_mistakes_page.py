@@ -27,6 +27,7 @@ SAMPLE = {
     "a script with DDP beside servers",
     "DDP around what `fleet.distributed_model` returned",
     "`fleet.run_server()` without `sys.exit`",
+    "`fleet.stop_worker()` in a process that `os.fork()` made",
     "`loss.backward()` on one worker alone",
 }
 

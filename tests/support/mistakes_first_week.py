@@ -40,6 +40,7 @@ TWICE = (
     "mine = fleet.util.get_file_shard(['0.tsv', '1.tsv'])\n"
     "list(fleet.data.files(mine, fleet.data.criteo(), batch_size=4))\n"
 )
+FORKED = "import os\nif not os.fork():\n    fleet.stop_worker()\nassert os.wait()[1]\n"
 CLIPPED = "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
 SKIPPED = "    if step == 1 and fleet.worker_index() == 1:\n        continue\n"
 BACKWARD, ZERO_GRAD = "    loss.backward()\n", "    optimizer.zero_grad()\n"
@@ -114,5 +115,8 @@ IN_JOBS_OF_TWO = {
         (BACKWARD, f"    if not fleet.is_first_worker():\n    {BACKWARD}"), fails=False
     ),
     "`fleet.run_server()` without `sys.exit`": beside_servers(("sys.exit(fleet.run_server())", "fleet.run_server()")),
+    "`fleet.stop_worker()` in a process that `os.fork()` made": beside_servers(
+        (INIT_WORKER, INIT_WORKER + FORKED), fails=False
+    ),
     "options behind the script": command(arguments=("train.py", "--server_num", "1", "--worker_num", "2")),
 }

@@ -7,6 +7,7 @@ talks gRPC to them; without any, one service in this process takes their place.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from fleet import _native
-from fleet.errors import NotReadyError
+from fleet.errors import NotReadyError, UsageError
 from fleet.ps.job.staging import wait_for
 from fleet.ps.worker.asking.lookup import Lookup, Request
 from fleet.ps.worker.asking.lookup_maker import LookupMaker
@@ -77,6 +78,7 @@ class Worker:
     """Where its data is, while `fleet.prefetch` reads ahead."""
 
     def __post_init__(self) -> None:
+        self._process = os.getpid()
         self.calls = ForgottenCalls(self.flat)
         self._lookups = LookupMaker(self.client, self.policy, self.device, self.side_thread, self.hot)
         self._parts: Sequence[StepPart] = (
@@ -146,11 +148,20 @@ class Worker:
         """Stop prefetching: no more batches are known ahead."""
         self.policy.expect_no_pull()
 
+    def refuse_fork(self, what: str) -> None:
+        """UsageError in a process that the worker has forked: what it said would be said in the worker's name."""
+        if os.getpid() != self._process:
+            raise UsageError(
+                f"{what} was called in a process that worker {self.client.worker} has forked, and which is no worker; "
+                "leave the call to the worker, and end what it forks with os._exit(0)"
+            )
+
     def step(self, lrs: Mapping[int, float], table_lrs: Mapping[int, float], optimizer: object = None) -> None:
         """Send the gradients of the lookups since the last step, and of the dense parameters.
 
         Of the dense groups those of `lrs`, ascending, and of the tables those of `table_lrs`: what `optimizer` trains.
         """
+        self.refuse_fork("optimizer.step()")
         is_new = self.done.count.enter(optimizer)
         used = [lookup for lookup in self._used if lookup.table in table_lrs]
         self.heed_zeroed(table_lrs)

@@ -131,11 +131,12 @@ class ModuleJob:
         return None if self._worker is None else self._worker.client
 
     def worker(self, what: str) -> Worker:
-        """The worker; NotReadyError before `init_worker` and after `stop_worker`."""
+        """The worker; NotReadyError before `init_worker` and after `stop_worker`, UsageError in a fork of it."""
         if self._has_left:
             raise has_left(what)
         if self._worker is None:
             raise NotReadyError(f"{what} needs the servers; call fleet.init_worker() first")
+        self._worker.refuse_fork(what)
         return self._worker
 
     def catch_up(self, meet: Callable[[], None]) -> None:
@@ -153,6 +154,7 @@ class ModuleJob:
         """Send what is queued and leave the servers; the model has their dense parameters then."""
         if self._worker is None:
             return
+        self._worker.refuse_fork("fleet.stop_worker()")
         try:
             for finish in self.before_leaving:
                 finish()

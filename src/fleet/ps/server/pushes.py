@@ -185,13 +185,16 @@ class Pushes:
     def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> PushOutcome | None:
         """Collect or apply a push, unless it was taken before, and count it; None if it must wait for a cut."""
         core = self._core
+        failed: list[Exception] = []
 
         def take() -> PushOutcome:
             if holdings.job.mode == "sync":
-                return PushOutcome(is_new=True, skipped=self._collect(update, header.participants))
+                return PushOutcome(is_new=True, skipped=self._collect(update, header.participants, failed))
             return self._apply(update)
 
         found = core.once(header.caller, header.sequence, take, core.gate.open)
+        if failed:
+            raise failed[0]
         if found is None:
             return None
         is_new, taken = found
@@ -208,15 +211,19 @@ class Pushes:
         core.tell()
         return outcome
 
-    def _collect(self, update: PushedUpdate, participants: Sequence[int]) -> int:
-        """Keep a push until its step is complete, and apply the step if this was the last."""
+    def _collect(self, update: PushedUpdate, participants: Sequence[int], failed: list[Exception]) -> int:
+        """Keep a push until its step is complete, and apply the step if this was the last.
+
+        `failed` gets why the step could not be applied where the push is taken all the same.
+        """
         core = self._core
         if core.keeps_pushes:
-            assert update.record is not None
-            core.change(Kind.COLLECT, [update.record], update)
-            with core.changed:
-                core.state.meetings.notice(update.worker)
-            return self.apply_if_complete()
+            self._keep(update)
+            try:
+                return self.apply_if_complete()
+            except Exception as error:
+                failed.append(error)
+                return 0
         with core.changed:
             core.refuse_failed()
             core.state.rounds.add(update)
@@ -229,6 +236,20 @@ class Pushes:
             with core.changed:
                 core.state.rounds.withdraw(update.worker)
             raise
+
+    def _keep(self, update: PushedUpdate) -> None:
+        """Write a push of the present step down; it cannot come to nothing once that has begun."""
+        core, rounds = self._core, self._core.state.rounds
+        assert update.record is not None
+        with core.changed:
+            rounds.claim(update)
+        try:
+            core.change(Kind.COLLECT, [update.record], update)
+        finally:
+            with core.changed:
+                rounds.release(update)
+        with core.changed:
+            core.state.meetings.notice(update.worker)
 
     def _rows_after(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, push: _native.PlanePush) -> list[Any]:
         """What a push wants back: the rows that it changed, those that it pulls, the dense parameters."""

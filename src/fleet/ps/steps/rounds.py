@@ -33,6 +33,8 @@ class Rounds:
         self.gone: set[int] = set()
         """Workers that have ended without taking leave: their steps will not come, and none is done without them."""
         self._updates: dict[int, PushedUpdate] = {}
+        self._claims: dict[int, PushedUpdate] = {}
+        """Pushes that are being written down, and will be added: none that does not go with them is begun."""
         self.squared_norm: float | None = None
         """The squared norm of this server's part of the mean, where a job limits it; None: not all have pushed."""
         self.sum = -1, 0.0
@@ -51,6 +53,15 @@ class Rounds:
             self.began = time.perf_counter()
         self._updates[update.worker] = update
 
+    def claim(self, update: PushedUpdate) -> None:
+        """Keep a place for a push that is being written down, until `release`."""
+        self.check(update)
+        self._claims[update.worker] = update
+
+    def release(self, update: PushedUpdate) -> None:
+        """The push has been added, or was not written down."""
+        self._claims.pop(update.worker, None)
+
     def check(self, update: PushedUpdate) -> None:
         """Raise if a push does not belong to the present step."""
         if update.step != self.version:
@@ -58,12 +69,13 @@ class Rounds:
                 f"worker {update.worker} pushed step {update.step}, but the workers are at step {self.version}; "
                 "a worker that starts again must begin at the others' step"
             )
-        if update.worker in self._updates:
+        if update.worker in self._updates or self._claims.get(update.worker, update) is not update:
             raise CommunicationError(
                 f"worker {update.worker} pushed step {update.step} twice; give each process an index (trainer_id) of "
                 "its own"
             )
-        other = next((one for one in self._updates.values() if one.groups), update)  # all that are here agree
+        here = (*self._updates.values(), *self._claims.values())
+        other = next((one for one in here if one.groups), update)  # all that are here agree
         if update.groups and other.groups != update.groups:
             raise UsageError(
                 f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "

@@ -27,6 +27,7 @@ from fleet.ps.steps.gate import StateGate
 from fleet.ps.steps.missing_workers import forsaken, loaded_meanwhile, too_late
 from fleet.ps.steps.state import ServerState
 from fleet.ps.wire import callers
+from fleet.ps.wire.status import FailedServerError
 
 if TYPE_CHECKING:
     from fleet.ps.durable.durability import Durability
@@ -276,9 +277,9 @@ class Core:
         return None
 
     def refuse_failed(self) -> None:
-        """CommunicationError if no step can be completed any more, unless this server is started again."""
+        """FailedServerError if no step can be completed any more, unless this server is started again."""
         if self.failure is not None:
-            error = CommunicationError(self.failure)
+            error = FailedServerError(self.failure)
             error.retryable = self.is_torn.is_set()
             raise error
 

@@ -23,6 +23,11 @@ from fleet.errors import (
 
 Code = grpc.StatusCode
 
+
+class FailedServerError(CommunicationError):
+    """A server takes nothing more until a checkpoint is loaded."""
+
+
 TOKEN_KEY = "fleet-token"
 """Metadata of every call: the job's token."""
 SIZE_KEY = "fleet-bytes"
@@ -39,6 +44,7 @@ _CODES: tuple[tuple[type[FleetError], grpc.StatusCode], ...] = (
     (CheckpointError, Code.DATA_LOSS),
     (MovedError, Code.OUT_OF_RANGE),
     (OutdatedError, Code.ALREADY_EXISTS),
+    (FailedServerError, Code.NOT_FOUND),
     (CommunicationError, Code.ABORTED),
 )
 _CLASSES: dict[grpc.StatusCode, type[FleetError]] = {
@@ -49,6 +55,7 @@ _CLASSES: dict[grpc.StatusCode, type[FleetError]] = {
     Code.DATA_LOSS: CheckpointError,
     Code.OUT_OF_RANGE: MovedError,
     Code.ALREADY_EXISTS: OutdatedError,
+    Code.NOT_FOUND: FailedServerError,
 }
 # Errors that pass: the server starts, restarts or has too many calls.
 _PASSING = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from fleet.errors import CheckpointError, CommunicationError, MovedError, UsageE
 from fleet.ps.job.patience import is_durable, rpc_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
+from fleet.ps.wire.status import FailedServerError
 from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.outbox import Finished, NoOutbox
 from fleet.ps.worker.calling.step_norm import keeps_pushes, settle_former
@@ -78,7 +80,8 @@ class WorkerChanges:
             try:
                 finished = self._outbox.finish(server_set, is_settled=client.job.clips_on_servers)
                 if keeps_pushes(server_set):
-                    settle_former(server_set, client.worker)
+                    with suppress(FailedServerError):  # it waits for a load
+                        settle_former(server_set, client.worker)
                 break
             except MovedError:
                 client.follow(server_set)

@@ -24,6 +24,7 @@ from fleet.ps.journal.files import sync_folder, write_all
 from fleet.ps.journal.records import JournalError, JournalRecord, Kind, RecordPart, encode, read_one
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
+from fleet.ps.wire.status import FailedServerError
 from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.step_norm import keeps_pushes, settle_again
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 Message = tuple[Any, "Tensors"]
 """The header and the tensors of a request."""
+REFUSED = UsageError, CheckpointError, FailedServerError
+"""What servers refuse in a former life's name they have refused that life; one that failed waits for a load."""
 LONGEST_CHANGE_S = 3600.0
 """How long a server may take for a change, which may be a load of all its rows."""
 
@@ -105,8 +108,12 @@ class Outbox(NoOutbox):
     def finish(self, server_set: ServerSet, *, is_settled: bool = False) -> Finished | None:
         self._left.unlink(missing_ok=True)
         late = NotReadyError, OutdatedError  # servers of another run, or a later life has come and gone
-        with suppress(*late):
+        try:
             self._finish_push(server_set, is_settled)
+        except late:
+            pass
+        except REFUSED as error:
+            _log.warning("a push of this worker's former life is given up: %s", error)
         with suppress(*late):
             return self._finish_change(server_set)
         return None
@@ -136,7 +143,7 @@ class Outbox(NoOutbox):
                 one.caller.instance = 0
         try:
             replies = [reply for reply, _ in _send(server_set, method, messages)]
-        except (UsageError, CheckpointError) as error:  # refused, as it would have been in its own life
+        except REFUSED as error:
             _log.warning("a %s of this worker's former life is given up: %s", method, error)
             return None
         _log.info("a %s of this worker's former life was brought to its end", method)

@@ -9,8 +9,10 @@ import torch
 
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.job.spec import JobSpec
+from fleet.ps.steps import ledger
 from fleet.ps.worker.asking.keys import route
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
+from fleet.runtime.saved import saving
 from support.worker.two_servers import ADS, Servers, push_rows
 
 pytestmark = pytest.mark.timeout(120)
@@ -39,3 +41,25 @@ def test_lives_that_join_find_servers_that_wait_for_a_load(made: Callable[[JobSp
         again = servers.life()  # the former's push may wait for its step
     with pytest.raises(CommunicationError, match="could not be kept"):
         push_rows(again.client, 1, range(8), shows=True, sync=True).results()
+
+
+def test_a_change_that_failed_half_way_is_whole_before_any_push(
+    made: Callable[[JobSpec], Servers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers give up a number that is missing before many pushes: it would count as made."""
+    monkeypatch.setattr(ledger, "WINDOW", 3)
+    servers = made(JobSpec(1, 2, "async", tables=(ADS,)))
+    worker = servers.life()
+    push_rows(worker.client, 0, range(8), shows=True).results()
+    servers.is_away = lambda number, method: number == 1 and method == "Shrink"
+    with pytest.raises(CommunicationError, match="killed"):
+        saving.shrink(worker, None, decay=0.5)
+    with pytest.raises(CommunicationError, match="killed"):
+        push_rows(worker.client, 1, range(8)).results()
+    assert servers.shows() == {4.0, 8.0}
+    servers.is_away = lambda _, __: False
+    for step in range(1, 6):
+        push_rows(worker.client, step, range(8)).results()
+    assert servers.shows() == {4.0 + 5}  # each push shows its keys once
+    assert saving.shrink(worker, None, decay=0.5) == 0
+    assert servers.shows() == {4.5}

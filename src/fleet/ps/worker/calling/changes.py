@@ -59,7 +59,7 @@ class WorkerChanges:
 
     A worker of a durable job writes each down first, and its next life finishes it before it declares itself. In this
     life one that failed when some servers had made it goes on where the same one is asked for again, and is brought to
-    its end before any other is made.
+    its end before any other is made, or any push.
     """
 
     def __init__(self, client: Client, outbox: NoOutbox, answers: AnswerFile | None) -> None:
@@ -112,6 +112,16 @@ class WorkerChanges:
             change.number = change.number or self._client.next_number()
             change.turns += [turn] if turn else []
             return self._make(change, timeout_s)
+
+    def settle(self) -> None:
+        """Bring a change that failed half-way to its end: servers give up a number that many pushes have passed."""
+        if self._half_made is None or not self._lock.acquire(blocking=False):  # one is being made right now
+            return
+        try:
+            if self._half_made is not None:
+                self._make(self._half_made, None)
+        finally:
+            self._lock.release()
 
     def _make(self, change: _HalfMade, timeout_s: float | None) -> list[Any]:
         self._half_made = change

@@ -234,6 +234,7 @@ class Client:
 
         `is_awaited`: servers answer when the step is complete, that is when every worker has pushed it.
         """
+        self.changes.settle()
         self._sequence = self.next_number()
         push = OutgoingPush(
             self.caller_at,

@@ -85,8 +85,23 @@ class Standby:
         self.copies = self._durability.copied = Copies(self._core, self._durability, self.standing)
 
     def _watch(self) -> None:
+        try:
+            self._go_by_terms()
+        except Exception as error:  # of any kind: nobody would hear of the next term
+            what, term = self.standing.part.value, self.standing.number
+            folder = self._durability.folder
+            self._give_up(f"{folder}: this process cannot be {what} in term {term}: {error}; start the job again")
+
+    def _go_by_terms(self) -> None:
+        why = ""
         while not self._closed.wait(LOOK_S):
-            self.standing.look()
+            try:
+                self.standing.look()
+            except Exception as error:  # of any kind: a later term may be readable
+                if str(error) != why:
+                    why = str(error)
+                    _log.warning("the terms of the job cannot be read, and are looked at again: %s", error)
+                continue
             if self.standing.number == self._core.term and self._core.is_copy is (self.standing.part is Part.COPY):
                 continue
             if self.standing.part is Part.DEPOSED:
@@ -131,8 +146,8 @@ class Standby:
 
     def _give_up(self, why: str) -> None:
         self.failure = why
-        self._core.failure = why
         self.ended.set()
+        self._core.failure = why
 
 
 def _connect(endpoint: str) -> Transport:

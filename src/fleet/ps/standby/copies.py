@@ -9,6 +9,7 @@ Its next life knows of that term from a file beside the journal.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -90,19 +91,24 @@ class Copies(Copied):
         return self._needs if self.is_bound or time.monotonic() - self._asked_at < AWAY_S else None
 
     def recorded(self, lsn: int) -> None:
+        why = ""
         with self._changed:
             if self._behind_since is None:
                 self._behind_since = time.monotonic()
             self._changed.notify_all()
             if self.is_bound and self._standing.is_sync:
-                self._wait(lambda: self._has >= lsn, f"its copy to have record {lsn}")
+                why = self._wait(lambda: self._has >= lsn, f"its copy to have record {lsn}")
+        self._fail(why)
 
     def replaced(self, lsn: int) -> None:
+        why = ""
         with self._changed:
             self._replaced_at = lsn
             if self.is_bound:
                 self._complain("a checkpoint was loaded, with which the copy is filled anew")
-                self._wait(lambda: False, "fleetrun to count without its copy, which a loaded checkpoint fills anew")
+                what = "fleetrun to count without its copy, which a loaded checkpoint fills anew"
+                why = self._wait(lambda: False, what)
+        self._fail(why)
 
     # What is known of the copy.
 
@@ -251,10 +257,10 @@ class Copies(Copied):
 
     # Waiting for it.
 
-    def _wait(self, is_over: Callable[[], bool], what: str) -> None:
-        """Wait for the copy, or for a term without it; under `changed`."""
+    def _wait(self, is_over: Callable[[], bool], what: str) -> str:
+        """Wait for the copy, or for a term without it; under `changed`. Why it has been in vain, for `_fail`."""
         if is_over():
-            return
+            return ""
         began, core, num_freed = time.monotonic(), self._core, self._num_freed
         with LongWait(f"server {self._server}") as wait:
             while not is_over() and self._num_freed == num_freed:
@@ -265,11 +271,25 @@ class Copies(Copied):
                 if now - max(began, self._asked_at) > SILENT_S or now - began > SLOW_S:
                     self._complain(f"no word for {now - self._asked_at:.1f} s, while record {self._journal.lsn} waits")
                 if now - began > longest_wait_s():
-                    core.failure = f"waited {longest_wait_s():g} s for {what}; start the job again"
-                    raise CommunicationError(core.failure)
+                    return f"waited {longest_wait_s():g} s for {what}; start the job again"
                 if wait.is_due:
                     wait.tell(Awaited(what, is_limited=True))
-                self._changed.wait(_LOOK_S)
+                if not self._changed.wait(_LOOK_S):
+                    self._look_anew()
+        return ""
+
+    def _look_anew(self) -> None:
+        """Look for a term: who looks for all may wait for a lock that is held by one who waits here."""
+        with contextlib.suppress(Exception):
+            self._standing.look()
+        self._standing.admit(self._standing.number)  # if it is a server still
+        self._look()
+
+    def _fail(self, why: str) -> None:
+        """End what has waited in vain. Not under `changed`: who holds the lock of the core may wait for it."""
+        if why:
+            self._core.failure = why
+            raise CommunicationError(why)
 
     def _complain(self, why: str) -> None:
         note_copyless(self._server, self._standing.number, why)

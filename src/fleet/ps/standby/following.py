@@ -167,7 +167,7 @@ class Following:
         _log.info("the copy of server %d begins anew: %s", self._standing.server, why)
         note_copy(self._standing.server, self._standing.number, is_whole=False, lsn=0, lag=0)
         self._batches.join()
-        with self._core.gate.closed:
+        with self._durability.undisturbed():
             self._durability.begin_anew()
             self._core.begin_anew()
         self._segment, self._at, self._lsn, self._rest, self._failure = 0, 0, 0, b"", ""

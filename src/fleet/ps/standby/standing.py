@@ -80,6 +80,7 @@ class Standing:
 
     def _found(self, term: Term) -> tuple[Part, int]:
         if self._endpoint in term.servers:
+            self._copy_of = None  # once it is a server no more it is no copy either
             return Part.SERVER, term.servers.index(self._endpoint)
         if self._endpoint in term.copies:
             return Part.COPY, term.copies.index(self._endpoint)

@@ -81,3 +81,74 @@ def test_terms_that_cannot_be_read_are_looked_at_again(
     terms.use(Term(2, (THERE,), ("",)))
     assert service.standby.ended.wait(LIMIT_S)
     assert not service.standby.failure
+
+
+def test_a_term_without_the_copy_frees_also_who_holds_what_the_thread_of_terms_waits_for(
+    begin: Begin, terms: Terms
+) -> None:
+    service = begin(HERE, THERE)
+
+    def declare() -> None:
+        with service.core.changed:
+            terms.use(Term(2, (HERE,), (THERE,)))
+            wait_until(lambda: service.core.term == 2, LIMIT_S, "the thread to wait for the lock")
+            terms.use(Term(3, (HERE,), ("",)))
+            record(service)
+
+    started(declare)[0].result(LIMIT_S)
+
+
+def test_who_holds_what_the_thread_of_terms_waits_for_hears_that_this_is_a_server_no_more(
+    begin: Begin, terms: Terms
+) -> None:
+    service = begin(HERE, THERE)
+
+    def declare() -> None:
+        with service.core.changed:
+            terms.use(Term(2, (HERE,), (THERE,)))
+            wait_until(lambda: service.core.term == 2, LIMIT_S, "the thread to wait for the lock")
+            terms.use(Term(3, (THERE,), ("",)))
+            record(service)
+
+    with pytest.raises(MovedError):
+        started(declare)[0].result(LIMIT_S)
+
+
+def test_two_that_wait_in_vain_do_not_wait_for_each_other(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = begin(HERE, THERE)
+    monkeypatch.setattr(copies, "longest_wait_s", lambda: 0.3)
+
+    def holding() -> None:
+        with service.core.changed:
+            record(service)
+
+    for one in started(lambda: record(service), holding):
+        with pytest.raises(CommunicationError, match="waited 0.3 s for its copy"):
+            one.result(LIMIT_S)
+
+
+def test_a_copy_that_was_promoted_and_is_given_up_later_is_no_copy_again(terms: Terms) -> None:
+    terms.use(Term(1, (THERE,), (HERE,)))
+    standing = Standing(terms, HERE, 0, is_sync=True)
+    parts = [standing.part]
+    for number, server in ((2, HERE), (3, THERE)):
+        terms.use(Term(number, (server,), ("",)))
+        standing.look()
+        parts.append(standing.part)
+    assert parts == [Part.COPY, Part.SERVER, Part.DEPOSED]
+
+
+def test_a_copy_begins_anew_only_when_no_snapshot_of_it_is_written(begin: Begin) -> None:
+    service = begin(THERE, HERE)
+    durability, found = service.core.durability, []
+    assert durability is not None
+    begin_anew = durability.begin_anew
+
+    def look() -> None:
+        found.append(durability.snapshotting.locked())
+        begin_anew()
+
+    durability.begin_anew = look  # type: ignore[method-assign]
+    durability.fill_again("a file on its disk is damaged")
+    wait_until(lambda: found, LIMIT_S, "the copy to begin anew")
+    assert found[0]

@@ -12,14 +12,7 @@ from fleet.errors import UsageError
 from fleet.json_form import JsonForm, shown
 from fleet.ps.job.checks import checked, checked_name, instance_of, refuse_twice, set_frozen
 from fleet.ps.job.dense_spec import DenseSpec
-from fleet.ps.job.named_spec import (
-    A_RULE,
-    AN_ENTRY,
-    AN_INITIALIZER,
-    EntrySpec,
-    InitializerSpec,
-    RuleSpec,
-)
+from fleet.ps.job.named_spec import A_RULE, AN_ENTRY, AN_INITIALIZER, EntrySpec, InitializerSpec, RuleSpec
 from fleet.strategy.check import Finite, Many, Maybe, Text, Whole
 from fleet.strategy.mode import Mode
 from fleet.strategy.wire import FORMATS

@@ -3,15 +3,7 @@
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from fleet.observe.stall.words import (
-    SILENCE,
-    Findings,
-    StallOutcome,
-    ending_text,
-    left_text,
-    silent_text,
-    stack_lines,
-)
+from fleet.observe.stall.words import SILENCE, Findings, StallOutcome, ending_text, left_text, silent_text, stack_lines
 from fleet.observe.waits.waiting import workers_text
 from fleet.ps.stall.state import OverdueWait, WorkerState
 

@@ -11,14 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fleet.errors import (
-    CheckpointError,
-    CommunicationError,
-    DeadlineError,
-    MovedError,
-    NotReadyError,
-    UsageError,
-)
+from fleet.errors import CheckpointError, CommunicationError, DeadlineError, MovedError, NotReadyError, UsageError
 from fleet.ps.held.holdings import none
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.steps.changes import CHANGES

@@ -34,11 +34,6 @@ class PushDoor:
         with self._changed:
             return callers.wait_for(self._changed, lambda: self._admits(worker, incarnation, sequence), WAIT_S)
 
-    def wait_open(self) -> bool:
-        """Wait until everything may come in, for a while; whether it may."""
-        with self._changed:
-            return callers.wait_for(self._changed, lambda: not self.is_shut, WAIT_S)
-
     def shut(self, allowed: Sequence[TakenPushes]) -> None:
         """Let in only these pushes of each worker from now on."""
         with self._changed:

@@ -50,10 +50,6 @@ class Ledger:
     def __init__(self, num_workers: int) -> None:
         self._workers = [_Worker() for _ in range(num_workers)]
 
-    def is_present(self, worker: int, incarnation: int) -> bool:
-        """Whether this is the worker's present life, as far as it has said so."""
-        return incarnation >= self._workers[worker].incarnation
-
     def check(self, worker: int, incarnation: int) -> None:
         """OutdatedError unless this is the worker's present life."""
         self._refuse_others(worker, self._workers[worker], incarnation)

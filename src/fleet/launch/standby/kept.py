@@ -28,7 +28,7 @@ class KeptHere:
     """The newest that it knows."""
     endpoints: tuple[str, ...] = ()
     """Where its servers and copies listened."""
-    servers: Mapping[int, str] = field(default_factory=dict)
+    servers: Mapping[int, str] = field(default_factory=dict, hash=False)
     """Servers whose journals are here, as servers' or copies', and where each would listen now."""
 
     def to_json(self) -> dict[str, Any]:

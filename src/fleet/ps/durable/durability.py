@@ -108,6 +108,8 @@ class Durability:
         """The folder whose job this server goes on with; None if it held none."""
         self.snapshotting = threading.Lock()
         self._next_at = SNAPSHOT_BYTES - found.num_bytes
+        if found.has_load and core.state.holdings is not None and not core.is_copy:
+            self._next_at = -1  # at once: a copy is filled anew whenever it meets a load behind the snapshot
         self._is_due = threading.Event()
         self._is_closed = False
         self._num_snapshots = 0
@@ -215,7 +217,7 @@ class Durability:
             self._is_due.clear()
             if self._is_closed:
                 return
-            if self.journal.num_bytes <= self._next_at or self.copied.is_filling:
+            if self.journal.num_bytes <= self._next_at or (self.copied.is_filling and self._next_at >= 0):
                 continue
             try:
                 with self.snapshotting:

@@ -41,6 +41,8 @@ class Recovered(NamedTuple):
     """The number of the last record that it has."""
     num_bytes: int
     """The bytes of the records after the snapshot."""
+    has_load: bool = False
+    """Whether a checkpoint was loaded behind the snapshot, and could not be kept."""
 
 
 def recover(state: ServerState, folder: Path) -> Recovered:
@@ -51,11 +53,12 @@ def recover(state: ServerState, folder: Path) -> Recovered:
     if path is not None:
         after, positions = when_there_is_room(lambda: restore(state, path))
     replayed = Replay(state, positions)
-    last, num_bytes = after, 0
+    last, num_bytes, has_load = after, 0, False
     own = None if path is None else owner(state.instance)
     for record in read_segments(folder, after, own, *least_record(folder, positions.last)):
         replayed.take(record)
         last, num_bytes = record.lsn, num_bytes + record.end - record.begin
+        has_load = has_load or record.kind == Kind.LOAD
     if last:
         rows = sum(map(len, state.holdings.tables)) if state.holdings is not None else 0
         _log.info(
@@ -63,7 +66,7 @@ def recover(state: ServerState, folder: Path) -> Recovered:
             *(rows, state.rounds.version, folder, time.monotonic() - began_at, last - after),
         )
         events.note("recovered", f"{rows} rows at version {state.rounds.version}, from its journal")
-    return Recovered(last, num_bytes)
+    return Recovered(last, num_bytes, has_load)
 
 
 def least_record(folder: Path, has: int) -> tuple[int, str]:

@@ -111,7 +111,8 @@ class Declaring:
         """Make what the first worker declares."""
         if self._model_dir is not None:  # a snapshot has both what is declared and what is loaded, or nothing is there
             with self._core.undisturbed():
-                self._core.replace(lambda: self._make(job, header), self._unmake)
+                if self._core.state.holdings is None:  # or another worker has come first
+                    self._core.replace(lambda: self._make(job, header), self._unmake)
             return
         with self._core.alone():
             self._make(job, header)

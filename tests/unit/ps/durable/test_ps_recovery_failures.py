@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from fleet import checkpoint
 from fleet.errors import CheckpointError, CommunicationError
-from fleet.ps.durable import durability
+from fleet.ps.durable import durability, storage
 from fleet.ps.journal import snapshots
 from fleet.ps.journal.files import snapshots_in
 from fleet.ps.proto import ps_pb2
@@ -46,6 +48,41 @@ def test_a_server_that_cannot_keep_the_checkpoint_it_begins_with_has_not_begun(
     with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
         assert len(service.state.held.tables[0]) > 0
         assert one.worker.policy.version == 5
+
+
+def test_workers_that_begin_at_once_load_a_checkpoint_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each had made a snapshot, and where the last found no room, what others had been told was forgotten."""
+    with served(1) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(5)
+        one.fleet.save_persistables(tmp_path / "saved")
+        job = replace(one.worker.client.job, num_workers=3).to_json()
+    service = Service(journal=(tmp_path / "server-0", "OS"), model_dir=tmp_path / "saved")
+    kept, entered = service.core.durability, []
+    assert kept is not None
+    undisturbed, load, keep_whole = service.core.undisturbed, storage.load, kept.keep_whole
+
+    def enter() -> Any:
+        entered.append("worker")
+        return undisturbed()
+
+    def load_last(*args: Any) -> Any:
+        wait_until(lambda: len(entered) == 3, 30, "every worker")
+        return load(*args)
+
+    monkeypatch.setattr(service.core, "undisturbed", enter)
+    monkeypatch.setattr(storage, "load", load_last)
+    snapshots_made: list[str | None] = []
+    monkeypatch.setattr(kept, "keep_whole", lambda: snapshots_made.append(keep_whole()))
+
+    def declare(worker: int) -> int:
+        header = ps_pb2.DeclareRequest.Header(caller=ps_pb2.Caller(worker=worker), job=job, life=worker + 7)
+        reply: Any = service.handle("Declare", header, ())[0]
+        return int(reply.version)
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(declare, range(3))) == [5, 5, 5]
+    assert snapshots_made == [None]
+    service.close()
 
 
 def test_a_checkpoint_that_was_loaded_in_part_stops_pushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ from fleet.errors import CommunicationError, UsageError
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.steps import ledger
 from fleet.ps.worker.asking.keys import route
+from fleet.ps.worker.calling import outbox
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 from fleet.runtime.saved import saving
 from support.worker.two_servers import ADS, Servers, push_rows
@@ -63,3 +65,25 @@ def test_a_change_that_failed_half_way_is_whole_before_any_push(
     assert servers.shows() == {4.0 + 5}  # each push shows its keys once
     assert saving.shrink(worker, None, decay=0.5) == 0
     assert servers.shows() == {4.5}
+
+
+def test_a_change_that_cannot_be_written_down_again_is_not_forgotten(
+    made: Callable[[JobSpec], Servers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = made(JobSpec(1, 2, "async", tables=(ADS,)))
+    worker = servers.life()
+    push_rows(worker.client, 0, range(8), shows=True).results()
+    servers.is_away = lambda number, method: number == 1 and method == "Shrink"
+    with pytest.raises(CommunicationError, match="killed"):
+        saving.shrink(worker, None, decay=0.5)
+    servers.is_away = lambda _, __: False
+    with monkeypatch.context() as patch, pytest.raises(UsageError, match="make room on that disk"):
+        patch.setattr(outbox, "write_all", full)
+        saving.shrink(worker, None, decay=0.5)
+    assert servers.shows() == {4.0, 8.0}
+    assert saving.shrink(worker, None, decay=0.5) == 0
+    assert servers.shows() == {4.0}
+
+
+def full(_: int, __: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")

@@ -124,17 +124,22 @@ class WorkerChanges:
             self._lock.release()
 
     def _make(self, change: _HalfMade, timeout_s: float | None) -> list[Any]:
+        is_kept = was_sent = self._half_made is change
         self._half_made = change
 
         def write_down(messages: Sequence[tuple[Any, Tensors]]) -> None:
+            nonlocal is_kept
+            is_kept = was_sent  # where it cannot be written down, a server may have made it
             self._outbox.intend(change.method, messages, change.turns)
+            is_kept = False
 
         tensors = change.tensors or (lambda _: ())
         try:
             answers = self._client.ask(change.method, change.numbered, tensors, timeout_s, write_down=write_down)
         except (UsageError, CheckpointError):  # refused: there is nothing to finish
-            self._half_made = None
-            self._outbox.done()
+            if not is_kept:
+                self._half_made = None
+                self._outbox.done()
             raise
         replies = [reply for reply, _ in answers]
         self._note(Finished(change.turns, change.method, replies))

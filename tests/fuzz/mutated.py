@@ -98,9 +98,10 @@ class Mutated:
             caller.incarnation = 0
             header, _ = right("Declare", caller)
             header.life = self._num_lives
-            replies = self._both("Declare", header, [])
-            assert replies[0].incarnation == replies[1].incarnation, replies
-            caller.incarnation = replies[0].incarnation
+            for _ in range(2):  # the first asks which life this is, the second begins it
+                replies = self._both("Declare", header, [])
+                assert replies[0].incarnation == replies[1].incarnation, replies
+                caller.incarnation = header.caller.incarnation = replies[0].incarnation
         self._num_pushes = 0
 
     def _mutated(self, method: str) -> bytes:

@@ -14,8 +14,8 @@ from fleet.ps.wire import messages as wire
 from support.plane.fuzz_requests import JOB, right
 from support.plane.plane import served
 
-NO_PATHS = {"job", "name", "text", "queue", "table", "keys"}
-"""Texts in requests that name no file."""
+NO_PATHS = {"job", "name", "text", "queue", "table", "keys", "file"}
+"""Texts in requests that name no file, or (`file`, of Follow) one of a list: tests/unit/ps/standby asks for others."""
 OF_PATHS = [
     (method, name)
     for method in wire.METHODS

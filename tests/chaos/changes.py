@@ -59,6 +59,8 @@ def main(args: argparse.Namespace) -> None:
     worker = fleet.worker_index()
     last = LEAVES_AT if worker else STEPS
     for step in range(fleet.steps_done(), last):
+        if step == LEAVES_AT:
+            fleet.barrier_worker()
         if step and step % EVERY == 0 and step < LEAVES_AT:
             fleet.flush()
             fleet.barrier_worker()
@@ -70,7 +72,9 @@ def main(args: argparse.Namespace) -> None:
         optimizer.step()
         optimizer.zero_grad()
     fleet.flush()
-    if worker == 0:
+    if worker:
+        fleet.barrier_worker()  # before this all that it has pushed is there
+    else:
         fleet.shrink("seen", decay=0.5)
         fleet.save_persistables(args.save)
     fleet.stop_worker()

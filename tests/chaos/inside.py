@@ -40,7 +40,8 @@ def faults_of(seed: int) -> str:
     draw = random.Random(f"inside {seed}")
     clauses = [f"delay {draw.randint(10, 30)}% {draw.randint(5, 40)}ms", "drop 2% rpc", "repeat 3% rpc"]
     if seed % 3 == 0:
-        clauses.append(f"disk-full at {draw.randint(200, 1500)}ms for {draw.randint(300, 900)}ms")
+        # Not at the very start: a server that has nothing yet does not wait for room, and says so.
+        clauses.append(f"disk-full at {draw.randint(2000, 3500)}ms for {draw.randint(300, 900)}ms")
     return "; ".join(clauses)
 
 

@@ -60,6 +60,7 @@ def main(args: argparse.Namespace) -> None:
     last = LEAVES_AT if worker else STEPS
     for step in range(fleet.steps_done(), last):
         if step == LEAVES_AT:
+            fleet.flush()
             fleet.barrier_worker()
         if step and step % EVERY == 0 and step < LEAVES_AT:
             fleet.flush()

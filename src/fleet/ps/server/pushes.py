@@ -127,7 +127,7 @@ class Pushes:
         if taken is None:
             return CallTaken(ps_pb2.PushReply.Header(is_held=True).SerializeToString(), is_held=True)
         if is_sync and header.timeout_ms:
-            if core.state.rounds.gone:  # it may wait in vain
+            if core.state.rounds.gone or not taken.is_new:  # it may wait in vain, as for a step before a load
                 with core.changed:
                     core.reached(
                         holdings,

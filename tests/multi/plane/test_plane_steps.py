@@ -80,6 +80,18 @@ def test_a_checkpoint_drops_a_step(sync_place: Served) -> None:
     assert "a checkpoint was loaded while worker 0 waited for step 0" in str(error)
 
 
+def test_a_push_of_a_step_before_a_load_that_comes_again_does_not_wait_for_it(sync_place: Served) -> None:
+    """As where a worker dies in a load, and its next life finds the push before it in the outbox."""
+    one, two = pair(sync_place)
+    waiting = pushed(one, 1.0)
+    assert pushed(two, 3.0).result(LIMIT_S)[0].version == 1  # type: ignore[attr-defined]
+    assert waiting.result(LIMIT_S)[0].version == 1  # type: ignore[attr-defined]
+    load_checkpoint(sync_place.service)
+    error = pushed_again(one).exception(LIMIT_S)
+    assert isinstance(error, CommunicationError), error
+    assert "a checkpoint was loaded" in said(error)
+
+
 def test_a_step_that_is_dropped_before_its_push_waits(plane: Served) -> None:
     """Between the taking of a push and its waiting, which native code does, much can happen."""
     one, _ = pair(plane)

@@ -29,7 +29,7 @@ from support.processes import wait_until
 pytestmark = pytest.mark.timeout(120)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Trainer, Service, Path]]:
     """A server with rows on a disk, a snapshot and several segments; its worker; its folder."""
     folder = tmp_path_factory.mktemp("server-0")

@@ -37,7 +37,7 @@ def expanded(entries: Any) -> list[Any]:
             found.append({title: expanded(below)})
         elif below.endswith("/"):
             pages = sorted(page.relative_to(DOCS).as_posix() for page in (DOCS / below).glob("*.md"))
-            pages.sort(key=lambda page: not page.endswith("/README.md"))
+            pages.sort(key=lambda page: not page.endswith(("/README.md", "/index.md")))
             found.append({title: pages})
         else:
             found.append(entry)

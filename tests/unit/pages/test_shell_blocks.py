@@ -14,7 +14,7 @@ DOCS = ROOT / "docs"
 PAGES = [
     "tutorial.md",
     "sizing.md",
-    "clusters.md",
+    *sorted(page.relative_to(DOCS).as_posix() for page in (DOCS / "clusters").glob("*.md")),
     "serving.md",
     "fault_tolerance.md",
     "migrate/ddp.md",

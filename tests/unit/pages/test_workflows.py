@@ -33,7 +33,7 @@ def test_the_workflows_run_what_lands_a_change() -> None:
 
 
 def test_every_target_that_a_page_names_is_in_the_makefile() -> None:
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob(".github/*.md"), *ROOT.glob("examples/*.md")]
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/*.md"), *ROOT.glob("examples/*.md")]
     text = "\n".join(page.read_text() for page in pages)
     named = set(re.findall(r"^make ([a-z-]+)|`(?:[A-Z_]+=\S+ )?make ([a-z-]+)", text, flags=re.MULTILINE))
     missing = {first or second for first, second in named} - TARGETS

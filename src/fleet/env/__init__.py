@@ -24,6 +24,9 @@ FLEET_JOB_ID = text("FLEET_JOB_ID", "Unique name of the job; marks every process
 FLEET_JOB_TOKEN = secret(
     "FLEET_JOB_TOKEN", "Secret that the processes of one job share; made by `fleetrun` when unset, and never shown."
 )
+FLEET_JOB_TOKEN_FILE = text(
+    "FLEET_JOB_TOKEN_FILE", "File whose text is that secret, as a mounted Secret is; FLEET_JOB_TOKEN beats it."
+)
 FLEET_DEVICE = choice(
     "FLEET_DEVICE",
     ("CPU", "CUDA"),
@@ -146,6 +149,24 @@ FLEET_VERIFY_PROGRAMS = choice(
     "FLEET_VERIFY_PROGRAMS", ("0", "1"), "1 lets every pass of the transpiler verify the program that it makes."
 )
 
+# Roles as an engine says them that starts Fleet's processes itself.
+FLEET_ROLE = choice(
+    "FLEET_ROLE",
+    ("SERVER", "WORKER"),
+    "What this process is; what Slurm, MPI, torchrun and PADDLE_* say is not asked then.",
+)
+FLEET_INDEX = count("FLEET_INDEX", "Index of this process among those of its role, from 0.")
+FLEET_SERVERS = text(
+    "FLEET_SERVERS",
+    "Comma list of every server's HOST:PORT, by index.",
+)
+FLEET_WORKERS = count("FLEET_WORKERS", "Number of workers in the job.")
+FLEET_WORKER_ENDPOINTS = text(
+    "FLEET_WORKER_ENDPOINTS",
+    "Comma list of every worker's HOST:PORT, by index; needed by jobs without servers, and for fleet.util in jobs that "
+    "are not durable. MASTER_ADDR and MASTER_PORT will do instead.",
+)
+
 # Roles as PaddlePaddle's launchers and documents write them.
 TRAINING_ROLE = choice(
     "TRAINING_ROLE", ("TRAINER", "PSERVER"), "Worker (TRAINER) or server (PSERVER).", also=("HETER_TRAINER",)
@@ -265,6 +286,7 @@ def without_roles(environ: Environ) -> dict[str, str]:
 
 _ROLE_PREFIXES = ("PADDLE_", "TORCHELASTIC_")
 _ROLE_NAMES = (
+    *("FLEET_ROLE", "FLEET_INDEX", "FLEET_SERVERS", "FLEET_WORKERS", "FLEET_WORKER_ENDPOINTS"),
     *("TRAINING_ROLE", "POD_IP", "FLAGS_selected_gpus"),
     *(
         "RANK",
@@ -277,7 +299,7 @@ _ROLE_NAMES = (
         "MASTER_PORT",
     ),
     *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH"),
-    *("FLEET_JOB_TOKEN", "FLEET_METRICS_TOKEN", "FLEET_PLAN", "FLEET_TRACE"),
+    *("FLEET_JOB_TOKEN", "FLEET_JOB_TOKEN_FILE", "FLEET_METRICS_TOKEN", "FLEET_PLAN", "FLEET_TRACE"),
     *("FLEET_CHAOS", "FLEET_CHAOS_SEED", "FLEET_CHAOS_BEGAN"),
     *("FLEET_DURABLE", "FLEET_JOURNAL", "FLEET_LIFE", "FLEET_LAYOUT", "FLEET_STANDBY", "FLEET_COPY_OF"),
 )

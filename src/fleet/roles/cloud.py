@@ -8,7 +8,7 @@ from fleet import env
 from fleet.env import Environ
 from fleet.errors import NotSupportedError, RoleError, UsageTypeError, VariableError
 from fleet.net import Endpoint, parse_endpoints
-from fleet.roles import mpi_env, slurm, torchrun
+from fleet.roles import engine, mpi_env, slurm, torchrun
 from fleet.roles.arguments import agreed, flag, no_such_argument
 from fleet.roles.base import Identity, Rendezvous, Role, RoleMaker
 from fleet.roles.cloud_servers import LISTS, own_index, read_servers
@@ -174,8 +174,9 @@ def _single() -> Identity:
 class PaddleCloudRoleMaker(RoleMaker):
     """Reads the role from PADDLE_* variables, as `fleetrun` and PaddlePaddle's launchers set them.
 
-    With none of them set the process is a single worker: the same script runs alone. `init_gloo` is accepted
-    with either value: workers that know where to meet can always talk to each other.
+    Where FLEET_ROLE is set, an engine has said the role, and that counts. With no variable set the process is a
+    single worker: the same script runs alone. `init_gloo` is accepted with either value: workers that know where to
+    meet can always talk to each other.
 
     >>> PaddleCloudRoleMaker(environ={}).worker_num()
     1
@@ -199,6 +200,8 @@ class PaddleCloudRoleMaker(RoleMaker):
         self._environ = environ
 
     def _generate(self) -> Identity:
+        if engine.speaks(self._environ):
+            return engine.read(self.is_collective, self._environ)
         if not speaks(self._environ):
             self._refuse_other_launchers()
         return read_collective(self._environ) if self.is_collective else read_servers_mode(self._environ)

@@ -1,8 +1,8 @@
 """Which source speaks for this process, for `fleet.init()` without a role maker.
 
-Every source that has variables is asked. None: a single worker. Several: they must agree, and the first in
-the order cloud, torchrun, Slurm, MPI is taken, which matters for where the workers meet. What a launcher
-inherited from the launcher around it does not count as a voice.
+Where an engine has said the role outright (`engine`), nobody else is asked. Otherwise every source with variables is.
+None: a single worker. Several: they must agree, and the first in the order cloud, torchrun, Slurm, MPI is taken, which
+matters for where the workers meet. What a launcher inherited from the launcher around it does not count as a voice.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fleet import env
 from fleet.env import Environ
 from fleet.errors import RoleError
 from fleet.net import Hold
-from fleet.roles import cloud, mpi_env, slurm, torchrun
+from fleet.roles import cloud, engine, mpi_env, slurm, torchrun
 from fleet.roles.base import Identity, Role, RoleMaker
 
 
@@ -58,6 +58,8 @@ class DiscoveredRoleMaker(RoleMaker):
 
 
 def _voices(is_collective: bool, environ: Environ | None) -> list[Identity]:
+    if engine.speaks(environ):
+        return [engine.read(is_collective, environ)]
     first = cloud.read(is_collective, environ)
     is_fleetrun = env.FLEET_JOB_ID.text(environ) is not None
     if is_fleetrun and first is not None and first.role is Role.SERVER:

@@ -34,13 +34,24 @@ def test_it_serves_until_it_is_told_to_end(number: signal.Signals) -> None:
         assert server.finish() == (0, "")
 
 
-def test_the_environment_says_where_it_listens() -> None:
-    environ = {
-        "TRAINING_ROLE": "PSERVER",
-        "PADDLE_PSERVERS_IP_PORT_LIST": "192.0.2.7:6170,{endpoint}",
-        "PADDLE_PSERVER_ID": "1",
-        "PADDLE_TRAINERS_NUM": "1",
-    }
+PADDLE = {
+    "TRAINING_ROLE": "PSERVER",
+    "PADDLE_PSERVERS_IP_PORT_LIST": "192.0.2.7:6170,{endpoint}",
+    "PADDLE_PSERVER_ID": "1",
+    "PADDLE_TRAINERS_NUM": "1",
+}
+ENGINE = {
+    "FLEET_ROLE": "server",
+    "FLEET_INDEX": "1",
+    "FLEET_SERVERS": "192.0.2.7:6170,{endpoint}",
+    "FLEET_WORKERS": "1",
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_PROCID": "1",
+}
+
+
+@pytest.mark.parametrize("environ", [PADDLE, ENGINE])
+def test_the_environment_says_where_it_listens(environ: dict[str, str]) -> None:
     with server_process(REAL[:2], environ=environ) as server:
         assert is_serving(server.endpoint)
 
@@ -63,5 +74,5 @@ def test_a_mistake_is_one_line(arguments: tuple[str, ...], text: str) -> None:
 def test_help_teaches() -> None:
     done = run("--help")
     assert done.returncode == 0
-    for word in ("--endpoint HOST:PORT", "FLEET_JOB_TOKEN=", "PADDLE_PSERVERS_IP_PORT_LIST", "Server listening on"):
+    for word in ("--endpoint HOST:PORT", "FLEET_JOB_TOKEN=", "FLEET_SERVERS=127.0.0.1:6170", "Server listening on"):
         assert word in " ".join(done.stdout.split())

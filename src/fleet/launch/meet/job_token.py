@@ -14,6 +14,7 @@ from typing import Any
 
 from fleet import env
 from fleet.errors import CommunicationError
+from fleet.jobfiles.job_secret import job_secret
 
 _MADE = "fleetrun-"
 """How a token begins that fleetrun made: one of an outer job must not become that of a job inside it."""
@@ -50,12 +51,12 @@ class JobToken:
 
 
 def own_token(environ: env.Environ | None = None) -> JobToken:
-    """The user's FLEET_JOB_TOKEN, else a new one.
+    """The user's FLEET_JOB_TOKEN or FLEET_JOB_TOKEN_FILE, else a new one.
 
     A fleetrun inside a job finds that job's token in its environment. The user's it keeps, one that was made it does
     not: jobs are strangers to each other unless the user says otherwise.
     """
-    given = env.FLEET_JOB_TOKEN.get(environ)
+    given = job_secret(environ)
     is_outer = given is not None and given.startswith(_MADE) and env.FLEET_JOB_ID.get(environ) is not None
     if given is None or is_outer:
         return JobToken(_MADE + secrets.token_hex(32), is_given=False)

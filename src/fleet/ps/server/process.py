@@ -21,6 +21,7 @@ import click
 from fleet import env, roles
 from fleet.errors import CommunicationError, FleetError, UsageError
 from fleet.jobfiles import chaos_notes
+from fleet.jobfiles.job_secret import job_secret
 from fleet.jobfiles.layouts import server_folder
 from fleet.jobfiles.serving import note_serving
 from fleet.jobfiles.terms import own_copy
@@ -55,7 +56,7 @@ Examples:
   FLEET_JOB_TOKEN=secret python -m fleet.ps.server --endpoint 10.0.0.1:6170    one for workers of other machines
   fleetrun --server_num 2 --worker_num 2 train.py                  servers and workers at once, no need for this
 
-Workers find it by its endpoint: PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:6170. It needs no training script and no model:
+Workers find it by its endpoint: FLEET_SERVERS=127.0.0.1:6170. It needs no training script and no model:
 the workers declare their tables. It says `Server listening on IP:PORT` when it is ready, and ends by SIGTERM, Ctrl-C,
 or when every worker has left.
 """
@@ -217,7 +218,7 @@ def own_endpoint() -> Endpoint:
         if who.role is not roles.Role.SERVER:
             raise UsageError(
                 f"this process is no server ({who.source} says {who.name}); pass --endpoint HOST:PORT, or set "
-                "TRAINING_ROLE=PSERVER and PADDLE_PSERVERS_IP_PORT_LIST"
+                "FLEET_ROLE=server, FLEET_INDEX, FLEET_SERVERS and FLEET_WORKERS"
             )
         return who.server_endpoints[who.index]
     finally:
@@ -255,7 +256,7 @@ def _command(
     Rows of the tables, dense parameters and their optimizer state live in it; workers pull and push.
     """
     where = own_endpoint() if endpoint is None else Endpoint.parse(endpoint, "--endpoint")
-    token = env.FLEET_JOB_TOKEN.get() if allow_anonymous else token_for(where)
+    token = job_secret() if allow_anonymous else token_for(where)
     check_exposure(where, token, allow_anonymous)
     set_roots(roots)
     service = make_service(f"server-{where.port}", where, device=device, model_dir=model_dir)

@@ -12,8 +12,8 @@ import stat
 import tempfile
 from pathlib import Path
 
-from fleet import env
 from fleet.errors import UsageError
+from fleet.jobfiles.job_secret import job_secret
 from fleet.net import Endpoint, is_loopback, own_address
 
 _NAME = "loopback-token"
@@ -21,7 +21,7 @@ _NAME = "loopback-token"
 
 def token_for(endpoint: Endpoint) -> str | None:
     """The token that a server there asks for: FLEET_JOB_TOKEN, else on loopback the user's; None: it asks for none."""
-    if (given := env.FLEET_JOB_TOKEN.get()) is not None:
+    if (given := job_secret()) is not None:
         return given
     return user_token() if is_loopback(endpoint.host) else None
 

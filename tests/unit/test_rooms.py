@@ -20,7 +20,7 @@ WORDS_OF_USERS = {"Slot"}
 """What `fleet.nn` and `fleet.data` both call so: users write it behind the package's name."""
 
 MOST_MODULES, MOST_LINES, MOST_LINES_OF_A_FUNCTION = 20, 350, 80
-MOST_LINES_IN_ALL = 70_450
+MOST_LINES_IN_ALL = 70_474
 
 
 def named(room: Path) -> str:

@@ -1,5 +1,5 @@
-// The calculator of docs/sizing.md: the formulas of src/fleet/planner, in the reader's browser.
-// tests/unit/test_sizing.py compares every figure with the planner's; change both together.
+// The calculator of docs/sizing.md: the formulas of src/fleet_tools/planner, in the reader's browser.
+// tests/unit/tools/test_sizing.py compares every figure with the planner's; change both together.
 "use strict";
 
 (function () {

@@ -74,10 +74,10 @@ if TYPE_CHECKING:
     from fleet.roles import Role as Role
     from fleet.roles import UserDefinedCollectiveRoleMaker as UserDefinedCollectiveRoleMaker
     from fleet.roles import UserDefinedRoleMaker as UserDefinedRoleMaker
-    from fleet.runtime.planning.plan_model import plan as plan
     from fleet.runtime.serving import load_inference_model as load_inference_model
     from fleet.runtime.training.checkpoint import Checkpoint as Checkpoint
     from fleet.strategy import DistributedStrategy as DistributedStrategy
+    from fleet_tools.looking.plan_model import plan as plan
 
 _HOMES = {
     "api": (
@@ -92,7 +92,6 @@ _HOMES = {
     "observe": "progress report",
     "ps.job.entries": "AlwaysEntry CountFilterEntry ProbabilityEntry ShowClickEntry",
     "roles": "MPISymetricRoleMaker PaddleCloudRoleMaker Role UserDefinedCollectiveRoleMaker UserDefinedRoleMaker",
-    "runtime.planning.plan_model": "plan",
     "runtime.serving": "load_inference_model",
     "runtime.training.checkpoint": "Checkpoint",
     "strategy": "DistributedStrategy",
@@ -115,4 +114,4 @@ _LIVE = {"device", "util"}
 """Not functions but values that change with init() and shutdown()."""
 
 if not TYPE_CHECKING:  # a checker that saw __all__ would take what is imported above for private
-    __getattr__, __dir__, __all__ = lazily(__name__, _HOMES, modules=_MODULES, live=_LIVE)
+    __getattr__, __dir__, __all__ = lazily(__name__, _HOMES, modules=_MODULES, live=_LIVE, tools={"plan"})

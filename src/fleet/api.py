@@ -12,7 +12,7 @@ from fleet.jobfiles.ending import note_the_end
 from fleet.observe.logs import show_logs, warn_of_misspelt_variables
 from fleet.observe.metrics.steps import StepCount, steps
 from fleet.observe.metrics.writer import begin as begin_figures
-from fleet.observe.traces.trace_files import begin as begin_trace
+from fleet.observe.trace_files import begin as begin_trace
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.runtime.threads import Threads
 from fleet.runtime.training_calls import TrainingCalls

@@ -8,11 +8,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "fleet"
+TOOLS = SOURCE.parent / "fleet_tools"
 COMPAT = SOURCE.parents[1] / "compat" / "src"
 
 # From the bottom up; packages of one layer do not know each other.
@@ -22,7 +24,7 @@ LAYERS = [
     {"env", "json_form", "net"},
     {"cores", "jobfiles"},
     {"strategy", "observe"},
-    {"checkpoint", "metrics", "optim", "planner", "roles"},
+    {"checkpoint", "metrics", "optim", "roles"},
     {"collective", "ps", "launch"},
     {"nn"},
     {"runtime", "models"},
@@ -45,6 +47,8 @@ ROOMS = [
     {"kind"},
     {"__init__"},
 ]
+# And of `fleet_tools`, which `fleet` never imports; only `looking` knows torch.
+ROOMS_OF_TOOLS = [{"planner"}, {"looking", "traces"}, {"commands"}]
 ROOMS_WITHOUT_TORCH = {"expressions", "fs", "remote", "kind", "__init__"}
 WITHOUT_TORCH = {
     *(
@@ -55,7 +59,6 @@ WITHOUT_TORCH = {
         "jobfiles",
         "strategy",
         "observe",
-        "planner",
         "roles",
         "launch",
     ),
@@ -132,7 +135,7 @@ def test_imports_go_downward(part: str) -> None:
             continue
         if module == "torch" or module.startswith("torch."):
             assert for_types or part not in WITHOUT_TORCH, f"{where} imports torch, which {part} must not"
-        assert not re.match(r"(fleet_programs|fleet_paddle|paddle)\b", module), (
+        assert not re.match(r"(fleet_programs|fleet_paddle|fleet_tools|paddle)\b", module), (
             f"{where} imports {module}, another house"
         )
         if not module.startswith("fleet"):
@@ -159,6 +162,34 @@ def test_imports_of_programs_go_downward() -> None:
                 continue
             target = module.split(".")[1]
             assert target == room or levels[target] < levels[room], f"{where} imports {target}, which is not below"
+
+
+def test_imports_of_tools_go_downward() -> None:
+    levels = {room: number for number, rooms in enumerate(ROOMS_OF_TOOLS) for room in rooms}
+    for where in sorted(TOOLS.glob("*/*.py")):
+        room = where.parent.name
+        for module, for_types in imports(where):
+            assert not re.match(r"(fleet_programs|fleet_paddle|paddle)\b", module), f"{where} imports {module}"
+            if module.partition(".")[0] == "torch":
+                assert for_types or room == "looking", f"{where} imports torch, which {room} must not"
+            if module.startswith("fleet_tools."):
+                target = module.split(".")[1]
+                assert target == room or levels[target] < levels[room], f"{where} imports {target}, which is not below"
+
+
+def test_fleet_finds_what_it_asks_of_tools() -> None:
+    """In no other words than those of pyproject.toml; each entry point is there."""
+    asked = {
+        found
+        for path in FILES
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "tool"
+        for found in [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+    }
+    offered = {one.name: one for one in entry_points(group="fleet.tools")}
+    assert {*asked, "plan"} == set(offered)
+    for one in [*offered.values(), *entry_points(group="fleet.commands")]:
+        assert callable(one.load())
 
 
 def modules_of(source: Path) -> dict[str, Path]:

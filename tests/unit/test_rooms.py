@@ -1,4 +1,4 @@
-"""Every folder of `fleet` is a room: it says what happens in it, stays small, and imports other rooms one way."""
+"""Every folder of `fleet` and of `fleet_tools` is a room: it says what happens in it and stays small."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "fleet"
-FILES = [file for file in sorted(SOURCE.rglob("*.py")) if not file.stem.endswith("_pb2")]
+HOUSES = (SOURCE, ROOT / "src" / "fleet_tools")
+FILES = [file for house in HOUSES for file in sorted(house.rglob("*.py")) if not file.stem.endswith("_pb2")]
 ROOMS = [file.parent for file in FILES if file.name == "__init__.py"]
 
 WORDS_OF_USERS = {"Slot"}
 """What `fleet.nn` and `fleet.data` both call so: users write it behind the package's name."""
 
 MOST_MODULES, MOST_LINES, MOST_LINES_OF_A_FUNCTION = 20, 350, 80
-MOST_LINES_IN_ALL = 70_474
+MOST_LINES_IN_ALL = 70_000
 
 
 def named(room: Path) -> str:
-    return room.relative_to(SOURCE).as_posix()
+    return room.relative_to(SOURCE.parent).as_posix()
 
 
 @cache
@@ -57,7 +58,7 @@ def test_a_room_says_what_happens_in_it(room: Path) -> None:
 
 
 COMPAT = ROOT / "compat"
-TOPS = [SOURCE, ROOT / "tests", COMPAT / "src" / "fleet_programs", COMPAT / "src" / "fleet_paddle", COMPAT / "tests"]
+TOPS = [*HOUSES, ROOT / "tests", COMPAT / "src" / "fleet_programs", COMPAT / "src" / "fleet_paddle", COMPAT / "tests"]
 """`paddle` has the folders of PaddlePaddle, whatever lies in them."""
 FOLDERS = sorted({file.parent for top in TOPS for file in top.rglob("*.py")})
 
@@ -79,7 +80,7 @@ def test_files_and_functions_are_read_in_one_go(file: Path) -> None:
 
 
 def test_the_whole_stays_small() -> None:
-    lines = sum(file.read_text().count("\n") for file in FILES)
+    lines = sum(file.read_text().count("\n") for file in FILES if file.is_relative_to(SOURCE))
     assert lines <= MOST_LINES_IN_ALL, f"src/fleet has {lines} lines: what wins least, by its figures, and leaves?"
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import click
 
+from fleet._lazy import offered
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotSupportedError
 from fleet.launch.arguments.misplaced import refuse_misplaced
 from fleet.launch.arguments.options import Options
@@ -18,6 +19,9 @@ from fleet.launch.arguments.parser import ELSEWHERE, parse
 from fleet.launch.arguments.values import with_optional_value
 from fleet.launch.meet.messages import JobOverError
 from fleet.launch.run.output import EventFormatter, PatientHandler, say
+
+COMMANDS = "fleet.commands"
+"""Entry points of this group are commands of click, such as `fleetrun plan`; those of Fleet are in `fleet_tools`."""
 
 
 class Dialect(NamedTuple):
@@ -55,23 +59,8 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
     try:
         if sys.platform != "linux":
             raise NotSupportedError(f"fleetrun needs Linux, this is {sys.platform}")
-        if arguments[:1] == ["reshard"]:
-            from fleet.launch.commands.reshard_command import command
-
-            return int(command.main(arguments[1:], prog_name=f"{name} reshard", standalone_mode=False) or 0)
-        if arguments[:1] == ["plan"]:
-            from fleet.launch.commands import plan_command
-
-            return plan_command.run(arguments[1:], f"{name} plan")
-        if arguments[:1] in (["view"], ["top"]):
-            from fleet.launch.watching import view_commands
-
-            found = view_commands.COMMANDS[arguments[0]]
-            return int(found.main(arguments[1:], prog_name=f"{name} {arguments[0]}", standalone_mode=False) or 0)
-        if arguments[:1] == ["trace"]:
-            from fleet.launch.watching.view_commands import command as join_traces
-
-            return int(join_traces.main(arguments[1:], prog_name=f"{name} trace", standalone_mode=False) or 0)
+        if arguments and arguments[0].isidentifier() and (command := offered(COMMANDS, arguments[0])) is not None:
+            return int(command.main(arguments[1:], prog_name=f"{name} {arguments[0]}", standalone_mode=False) or 0)
         arguments = with_optional_value(parser, arguments, "--dashboard", "0")
         arguments = with_optional_value(parser, arguments, "--tensorboard", "", takes_next=False)
         options = parser.main(arguments, prog_name=name, standalone_mode=False)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, cast, overload
+from typing import TYPE_CHECKING, Protocol, cast, overload
 
 from fleet import env
+from fleet._lazy import tool
 from fleet.errors import NotSupportedError, UsageError
 from fleet.runtime.jobs import kind_of
 from fleet.runtime.server_calls import ServerCalls
@@ -25,9 +26,20 @@ if TYPE_CHECKING:
     from fleet.runtime.collective_job import CollectiveJob
     from fleet.runtime.jobs import JobKind, Minimizing
     from fleet.runtime.modules.module_job import ModuleJob
-    from fleet.runtime.planning.first_step import PlannedScript
 
     Model = TypeVar("Model", bound=nn.Module)
+
+
+class ScriptLooker(Protocol):
+    """Ends a script behind its first step, and leaves what that has shown for `fleetrun plan` (`fleet_tools`)."""
+
+    def see_model(self, model: nn.Module) -> None:
+        """Look at a model that will be trained."""
+
+    def see_optimizer(
+        self, optimizer: torch.optim.Optimizer, strategy: DistributedStrategy, job: ModuleJob | None
+    ) -> None:
+        """Have the first `step()` of this optimizer, or of another that was seen, be the end."""
 
 
 class TrainingCalls(ServerCalls):
@@ -38,7 +50,7 @@ class TrainingCalls(ServerCalls):
         self._strategy: DistributedStrategy | None = None
         self._is_collective = False
         self._pairs: CollectiveJob | None = None
-        self._plan: PlannedScript | None = None
+        self._plan: ScriptLooker | None = None
 
     @property
     @abstractmethod
@@ -98,12 +110,10 @@ class TrainingCalls(ServerCalls):
         self._registered = job
         return made
 
-    def _watched(self) -> PlannedScript | None:
+    def _watched(self) -> ScriptLooker | None:
         """What `fleetrun plan` lets this script run for; None everywhere else."""
         if self._plan is None and (told := env.FLEET_PLAN.get()) is not None:
-            from fleet.runtime.planning.first_step import PlannedScript
-
-            self._plan = PlannedScript(told)
+            self._plan = cast("ScriptLooker", tool("planned_script")(told))
         return self._plan
 
     def _module_job_beside_servers(self) -> ModuleJob:

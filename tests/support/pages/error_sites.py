@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-SOURCES = (ROOT / "src" / "fleet", ROOT / "compat" / "src" / "fleet_programs")
+SOURCES = (ROOT / "src" / "fleet", ROOT / "src" / "fleet_tools", ROOT / "compat" / "src" / "fleet_programs")
 HOLE = "…"
 ENOUGH = 24
 """No error has more forms than this; where choices multiply to more, the first are looked at."""

@@ -10,9 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 FLEET = ROOT / "src" / "fleet"
-HOMES = (ROOT, FLEET, ROOT / "compat" / "src")
+TOOLS = ROOT / "src" / "fleet_tools"
+HOMES = (ROOT, FLEET, ROOT / "src", ROOT / "compat" / "src")
 INTERNALS = (ROOT / "docs" / "internals.md").read_text()
 ROOMS = [file.parent.relative_to(FLEET).as_posix() + "/" for file in FLEET.glob("*/**/__init__.py")]
+ROOMS += [file.parent.relative_to(FLEET.parent).as_posix() + "/" for file in TOOLS.rglob("__init__.py")]
 LONGEST_WALKS = [30, 14, 14, 20]
 MOST_LINES = 120
 
@@ -31,7 +33,7 @@ def test_the_files_where_to_start_are_there() -> None:
 
 
 def test_the_tree_is_that_of_the_package() -> None:
-    tree = PAGE.partition("src/fleet/ ")[2].partition("compat/ ")[0]
+    tree = PAGE.partition("src/fleet/ ")[2].partition("src/fleet_tools/ ")[0]
     listed = {name for line in tree.splitlines()[1:] for name in re.findall(r"(\w+)/(?=  |$)", line)}
     assert listed == {file.parent.name for file in FLEET.glob("*/__init__.py")}
 
@@ -45,7 +47,7 @@ def test_the_table_names_every_room_and_its_files() -> None:
     named = [room for rooms, _ in rows for room in re.findall(r"`([\w/]+/)`", rooms)]
     assert sorted(named) == sorted(ROOMS)
     for rooms, first in rows:
-        folders = [FLEET / one for one in re.findall(r"`([\w/]+/)`", rooms)]
+        folders = [home / one for home in (FLEET, FLEET.parent) for one in re.findall(r"`([\w/]+/)`", rooms)]
         files = re.findall(r"`([^`]+)`", first)
         assert files, f"{rooms} does not say what to open first"
         for file in files:

@@ -18,6 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 SOURCES = {
     "src/fleet": "fleet",
+    "src/fleet_tools": "fleet_tools",
     **{f"compat/src/{house}": house for house in ("fleet_programs", "fleet_paddle", "paddle")},
 }
 """The folders that are looked at, with the package that each of them is."""

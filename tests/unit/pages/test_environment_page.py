@@ -20,7 +20,7 @@ def test_the_page_and_the_table_agree() -> None:
 
 def test_every_variable_of_the_table_is_read_somewhere() -> None:
     fleet, root = Path(env.__file__).parents[1], PAGE.parents[1]
-    sources = [*fleet.rglob("*.py"), *(root / "compat" / "src").rglob("*.py")]
+    sources = [*fleet.parent.rglob("*.py"), *(root / "compat" / "src").rglob("*.py")]
     code = "".join(path.read_text() for path in sources if path.parent.name != "env")
     attributes = [name for name, value in vars(env).items() if isinstance(value, env.EnvVariable)]
     assert len(attributes) == len(list(env.variables()))

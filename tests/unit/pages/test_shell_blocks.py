@@ -34,10 +34,11 @@ def commands(page: str) -> list[str]:
 
 
 def known_options() -> set[str]:
+    import fleet_tools.commands
     from fleet.launch import cli
 
-    folder = Path(cli.__file__).parent
-    return set(re.findall(r"--[\w-]+", "".join(path.read_text() for path in folder.rglob("*.py"))))
+    files = [path for module in (cli, fleet_tools.commands) for path in Path(str(module.__file__)).parent.rglob("*.py")]
+    return set(re.findall(r"--[\w-]+", "".join(path.read_text() for path in files)))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -32,8 +32,7 @@ from fleet.launch.run.station import Station
 from fleet.launch.run.watch import Attempt
 from fleet.launch.tls import certificates as tls
 from fleet.launch.watching.board import make_board
-from fleet.launch.watching.recorder import make_recorder
-from fleet.launch.watching.traces import make_traces
+from fleet.launch.watching.recorder import make_recorder, make_traces
 from fleet.launch.watching.watch_ports import WatchPorts
 from fleet.observe.timing.duration import in_words
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from fleet.observe import trace_files
 from fleet.observe.metrics import writer
 from fleet.observe.metrics.registry import Sample, registry
 from fleet.observe.metrics.writer import begin, is_on
-from fleet.observe.traces import trace_files
 from fleet.ps.wire.traced import prepare
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet import _native
-from fleet.observe.traces.trace_files import begin
+from fleet.observe.trace_files import begin
 from fleet.observe.tracing.tracer import Event, tracer
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from torch import nn
 import fleet
 from fleet.errors import UsageError
 from fleet.net import Endpoint
-from fleet.planner.memory import cache_bytes
 from fleet.ps.hot.hot_tables import HotTables
 from fleet.ps.hot.slot_sets import WAYS
 from fleet.ps.worker.parts import meters
-from fleet.runtime.planning.model_facts import table_facts
+from fleet_tools.looking.model_facts import table_facts
+from fleet_tools.planner.memory import cache_bytes
 from support.parity.training import Trainer, joined, strategy, trainer
 
 NUM_IDS, STEPS = 400, 30

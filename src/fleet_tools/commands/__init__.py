@@ -1,0 +1,4 @@
+"""What fleetrun does besides starting a job: `plan`, `reshard`, `view`, `top` and `trace`.
+
+Each is a command of click whose value is the exit code, and an entry point of the group `fleet.commands`.
+"""

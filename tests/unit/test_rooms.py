@@ -17,9 +17,6 @@ HOUSES = (SOURCE, ROOT / "src" / "fleet_tools")
 FILES = [file for house in HOUSES for file in sorted(house.rglob("*.py")) if not file.stem.endswith("_pb2")]
 ROOMS = [file.parent for file in FILES if file.name == "__init__.py"]
 
-WORDS_OF_USERS = {"Slot"}
-"""What `fleet.nn` and `fleet.data` both call so: users write it behind the package's name."""
-
 MOST_MODULES, MOST_LINES, MOST_LINES_OF_A_FUNCTION = 20, 350, 80
 MOST_LINES_IN_ALL = 70_000
 
@@ -91,7 +88,7 @@ def test_a_name_of_a_class_stands_once() -> None:
         for node in ast.walk(tree_of(file))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
-    assert not [name for name, count in found.items() if count > 1 and name not in WORDS_OF_USERS]
+    assert not [name for name, count in found.items() if count > 1]
 
 
 @pytest.mark.parametrize("file", FILES, ids=module_of)

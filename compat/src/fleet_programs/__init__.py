@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fleet_programs.datasets.dataset_memory import InMemoryDataset
     from fleet_programs.datasets.dataset_queue import QueueDataset
     from fleet_programs.datasets.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
+    from fleet_programs.datasets.multislot_files import MultiSlot, Slot
     from fleet_programs.definition.operator import Operator
     from fleet_programs.executor.dataset import FetchHandler
     from fleet_programs.executor.executor import Executor
@@ -73,6 +74,7 @@ _HOMES = {
     "datasets.dataset_memory": "InMemoryDataset",
     "datasets.dataset_queue": "QueueDataset",
     "datasets.generator": "DataGenerator MultiSlotDataGenerator MultiSlotStringDataGenerator",
+    "datasets.multislot_files": "MultiSlot Slot",
     "executor.dataset": "FetchHandler",
     "executor.executor": "Executor",
     "executor.lod": "LoDTensor LoDTensorArray create_lod_tensor create_random_int_lodtensor",
@@ -129,6 +131,7 @@ __all__ = [
     "InMemoryDataset",
     "LoDTensor",
     "LoDTensorArray",
+    "MultiSlot",
     "MultiSlotDataGenerator",
     "MultiSlotStringDataGenerator",
     "Operator",
@@ -139,6 +142,7 @@ __all__ = [
     "PyReader",
     "QueueDataset",
     "Scope",
+    "Slot",
     "Variable",
     "accuracy",
     "append_backward",

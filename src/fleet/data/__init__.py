@@ -8,15 +8,13 @@ if TYPE_CHECKING:
     from fleet.data import synthetic as synthetic
     from fleet.data.columns.batch import Batch as Batch
     from fleet.data.columns.derived import Derived as Derived
-    from fleet.data.columns.ragged import Ragged as Ragged
+    from fleet.data.columns.records import Ragged as Ragged
     from fleet.data.columns.schema import Category as Category
     from fleet.data.columns.schema import Number as Number
     from fleet.data.columns.schema import Schema as Schema
     from fleet.data.columns.schema import criteo as criteo
     from fleet.data.formats.hashing import hash_ids as hash_ids
     from fleet.data.formats.in_memory import batch_of as batch_of
-    from fleet.data.formats.multislot_files import MultiSlot as MultiSlot
-    from fleet.data.formats.multislot_files import Slot as Slot
     from fleet.data.negatives import Negatives as Negatives
     from fleet.data.reading.from_files import files as files
     from fleet.data.reading.growing import Follow as Follow
@@ -28,11 +26,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "columns.batch": "Batch",
     "columns.derived": "Derived",
-    "columns.ragged": "Ragged",
+    "columns.records": "Ragged",
     "columns.schema": "Category Number Schema criteo",
     "formats.hashing": "hash_ids",
     "formats.in_memory": "batch_of",
-    "formats.multislot_files": "MultiSlot Slot",
     "negatives": "Negatives",
     "reading.from_files": "files",
     "reading.growing": "Follow",

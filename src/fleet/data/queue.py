@@ -19,7 +19,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fleet.errors import CommunicationError, NotReadyError, NotSupportedError
 from fleet.ps.job.patience import rpc_timeout_s
@@ -29,8 +29,8 @@ from fleet.ps.proto import ps_pb2
 if TYPE_CHECKING:
     import torch.distributed as dist
 
+    from fleet.api import Fleet
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.life.progress import ScriptProgress
 
 NUM_EPOCHS = 4
 """How many epochs a source remembers: a reader is in one, and may be ahead in the next."""
@@ -65,21 +65,12 @@ class PieceSource(Protocol):
         """What this worker was handed of an epoch, in the order of its takes, those of former lives included."""
 
 
-class QueueFleet(Protocol):
-    """The part of `fleet.api.Fleet` that a queue asks."""
-
-    @property
-    def progress(self) -> ScriptProgress | None: ...
-    def worker_index(self) -> int: ...
-    def worker_num(self) -> int: ...
-    def is_collective(self) -> bool: ...
-    def worker_client(self, what: str) -> Client: ...
-
-
-def piece_source(job: QueueFleet, name: str) -> PieceSource:
+def piece_source(job: Fleet, name: str) -> PieceSource:
     """Where the pieces of one reader come from. Each reader has a name of its own, the same on all workers."""
     if job.is_collective() and job.worker_num() > 1:
-        return StorePieces(_default_store(), name)
+        import torch.distributed as dist
+
+        return StorePieces(dist.distributed_c10d._get_default_store(), name)
     if job.worker_num() == 1 and job.progress is None:
         return LocalPieces()
     return ServerPieces(lambda: job.worker_client(WHAT), name)
@@ -235,10 +226,3 @@ class StorePieces(_Pieces):
             first = str(error).splitlines()[0]
             raise CommunicationError(f"no piece of epoch {epoch} from the job's store: {first}") from error
         return reading.extent.piece(place) if place < len(reading.extent) else None
-
-
-def _default_store() -> Any:
-    """The store of torch's default process group."""
-    import torch.distributed as dist
-
-    return dist.distributed_c10d._get_default_store()

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import fleet
-from fleet.data import MultiSlot
 from fleet.data.formats.choose import format_of, name_of
 from fleet.data.formats.text import TextFormat
 from fleet.errors import UsageError, UsageTypeError
@@ -32,8 +31,7 @@ SCHEMA = fleet.data.criteo()
     }.items(),
 )
 def test_the_end_of_a_name_says_the_format(path: str, name: str) -> None:
-    assert name_of(path, SCHEMA) == name
-    assert name_of(path, MultiSlot(["clicks"])) == "multislot"
+    assert name_of(path) == name
 
 
 def test_a_given_format_is_taken() -> None:
@@ -41,7 +39,7 @@ def test_a_given_format_is_taken() -> None:
     assert isinstance(format_of("x", SCHEMA), TextFormat)
     own = TextFormat(SCHEMA)
     assert format_of("x", SCHEMA, own) is own
-    with pytest.raises(UsageError, match="format must be one of text, parquet, arrow, multislot, got 'csvx'"):
+    with pytest.raises(UsageError, match="format must be one of text, parquet, arrow, got 'csvx'"):
         format_of("x", SCHEMA, "csvx")
     with pytest.raises(UsageTypeError, match=r"or have cut\(\) and read\(\), got 5"):
         format_of("x", SCHEMA, 5)  # type: ignore[arg-type]

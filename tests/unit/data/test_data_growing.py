@@ -181,7 +181,7 @@ def test_what_is_refused(tmp_path: Path, alone: None) -> None:
     next(iter(batches))
     state = batches.state_dict()
     for wrong, line in [
-        ({}, "no state of a folder that grows"),
+        ({}, "no state of a reader of a folder that grows"),
         ({**state, "seed": 3}, "seed was 3"),
         ({**state, "workers": 2}, "list of the states of all 2"),
         ([{**state, "workers": 2}], "these are of worker 0 of 2"),

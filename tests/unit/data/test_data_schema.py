@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.data import Category, Number, Schema, Slot
+from fleet.data import Category, Number, Schema
 from fleet.data.columns.blocks import Problems
 from fleet.errors import UsageError, UsageTypeError
 
@@ -38,8 +38,6 @@ from fleet.errors import UsageError, UsageTypeError
         (Category, {"name": "a", "length": 2, "padding": 1 << 63}, "padding of column 'a' must be an int64"),
         (Category, {"name": "a", "padding": 5}, "column 'a' has nothing to fill up with padding"),
         (Category, {"name": "a", "separator": ",", "padding": 5}, "column 'a' has nothing to fill up with padding"),
-        (Slot, {"name": "a", "width": 1.5}, "width of slot 'a' must be an int"),
-        (Slot, {"name": "a", "padding": 5}, "slot 'a' has nothing to fill up with padding"),
         (Problems, {"most_share": "x"}, "bad must be a share of lines from 0 to 1"),
     ],
 )

@@ -50,8 +50,6 @@ DESCRIBED_BY = {
     "fleet.checkpoint.state.tables.TableLike": "fleet._native.Table",
     "fleet.collective.parts.own_bucket.Bucket": "torch.distributed.GradBucket",
     "fleet_programs.datasets.exchange.ShuffleFleet": "fleet.api.Fleet",
-    "fleet.data.queue.QueueFleet": "fleet.api.Fleet",
-    "fleet.data.shards.workers.ReaderFleet": "fleet.api.Fleet",
     "fleet.runtime.training.objects.Stateful": "torch.optim.Optimizer",
     # An implementation of a protocol that cannot name it as its base: the protocol's module imports this one.
     "fleet.ps.held.dense_cuda.DeviceGroup": "fleet.ps.held.dense.DenseGroup",

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from fleet.data.columns.checks import count_of, seconds_of
-from fleet.data.columns.ragged import Batch
-from fleet.data.columns.slots import Var, slots_of
+from fleet.data.columns.records import BySlot
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.strategy.unknown import unknown
 from fleet_programs.datasets.multislot import Format
+from fleet_programs.datasets.use_var import Var, slots_of
 
 
 class Dataset(ABC):
@@ -133,7 +133,7 @@ class Dataset(ABC):
         """Refused, unless records are in memory."""
         raise NotSupportedError(f"{type(self).__name__} cannot shuffle slots; use InMemoryDataset")
 
-    def batches(self, worker: int | None = None, num_workers: int | None = None) -> Iterator[Batch]:
+    def batches(self, worker: int | None = None, num_workers: int | None = None) -> Iterator[BySlot]:
         """The batches; with `worker`, this one's part of them for the threads of one process that train side by side.
 
         The parts of all `num_workers` (default: `queue_num`, or `thread_num`) have each record once. Closing the
@@ -149,11 +149,11 @@ class Dataset(ABC):
             raise UsageError(f"worker must be in 0..{num - 1}, got {worker!r}")
         return self._part(worker, num)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[BySlot]:
         return self.batches()
 
     @abstractmethod
-    def _part(self, worker: int, num_workers: int) -> Iterator[Batch]:
+    def _part(self, worker: int, num_workers: int) -> Iterator[BySlot]:
         """One worker's batches; checks are made when it is called, not when it is first iterated."""
 
     def _paths(self) -> list[str]:

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from fleet.api import fleet as shared
-from fleet.data.columns.checks import count_of, flag_of, seed_of
-from fleet.data.columns.ragged import Batch
-from fleet.data.columns.records import Index, Records
+from fleet.data.columns.checks import count_of, flag_of
+from fleet.data.columns.records import BySlot, Index, Records
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet_programs.datasets.exchange import ShuffleFleet, exchange
 from fleet_programs.datasets.line_ids import merge_by_id
@@ -124,7 +123,7 @@ class InMemoryDataset(MemorySettings):
         candidates = rng.permutation(records.num)[: self._num_candidates]
         self._instead = {name: rng.choice(candidates, records.num) for name in known if name in slots and records.num}
 
-    def _part(self, worker: int, num_workers: int) -> Iterator[Batch]:
+    def _part(self, worker: int, num_workers: int) -> Iterator[BySlot]:
         starts = range(worker * self._batch_size, self._loaded().num, num_workers * self._batch_size)
         return _cut(self._loaded(), self._order, self._instead, starts, self._batch_size)
 
@@ -147,20 +146,19 @@ class InMemoryDataset(MemorySettings):
 
     def _rng(self, seed: int | None, worker: int = 0) -> np.random.Generator:
         self._num_shuffles += 1
-        return np.random.default_rng([self._num_shuffles, 0, worker] if seed is None else [seed_of(seed), 1, worker])
+        return np.random.default_rng(
+            [self._num_shuffles, 0, worker] if seed is None else [count_of("seed", seed, least=0), 1, worker]
+        )
 
 
 def _cut(
     records: Records, order: Index | None, instead: Mapping[str, Index], starts: range, batch_size: int
-) -> Iterator[Batch]:
+) -> Iterator[BySlot]:
     """Batches that begin at `starts` of an order; whoever gets one may change it, so none is a view of the records."""
     for first in starts:
         last = min(first + batch_size, records.num)
-        if order is None and not instead:
-            yield records.part(first, last).copied().batch()
-        else:
-            index = np.arange(first, last) if order is None else order[first:last]
-            yield records.take(index, instead).batch()
+        index = np.arange(first, last) if order is None else order[first:last]
+        yield records.take(index, instead).batch()
 
 
 def _merged(records: Records, merge_size: int) -> Records:

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Generator, Iterator
 from typing import Any, NoReturn
 
-from fleet.data.columns.ragged import Batch
-from fleet.data.columns.records import Cutter, Records, join
+from fleet.data.columns.records import BySlot, Cutter, Records, join
 from fleet.errors import NotSupportedError
 from fleet_programs.datasets.dataset import Dataset
 from fleet_programs.datasets.multislot import Format
@@ -32,13 +31,13 @@ class QueueDataset(Dataset):
         """Refused: there is nothing in memory to shuffle."""
         raise NotSupportedError("QueueDataset keeps no records to shuffle; use InMemoryDataset, or shuffle the files")
 
-    def _part(self, worker: int, num_workers: int) -> Iterator[Batch]:
+    def _part(self, worker: int, num_workers: int) -> Iterator[BySlot]:
         paths = self._paths()[worker::num_workers]
         num_threads = min(max(1, self._num_threads // num_workers), len(paths))
         return _read(paths, _Work(self._ready_format(), self._batch_size, num_threads), num_threads)
 
 
-def _read(paths: list[str], work: _Work, num_threads: int) -> Iterator[Batch]:
+def _read(paths: list[str], work: _Work, num_threads: int) -> Iterator[BySlot]:
     with Readers(paths, work, num_threads) as readers:
         yield from readers
 
@@ -53,7 +52,7 @@ class _Work:
         self._left_over: list[Records] = []
         self._lock = threading.Lock()
 
-    def __call__(self, files: Files, stop: Stop) -> Generator[Batch, None, None]:
+    def __call__(self, files: Files, stop: Stop) -> Generator[BySlot, None, None]:
         cutter = Cutter(self._batch_size)
         for _, path in files:
             for piece in self._format.read(path, stop):

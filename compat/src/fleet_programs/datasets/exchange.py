@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fleet.data.columns.records import Column, Index, Records, join, none_of
+from fleet.data.columns.records import Column, Index, Records, join
 from fleet.errors import CommunicationError, UsageError
+from fleet_programs.datasets.multislot import none_of
 
 if TYPE_CHECKING:
     from fleet.collective.world.util import Util

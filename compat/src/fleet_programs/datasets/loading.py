@@ -9,9 +9,9 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 
 from fleet import env
-from fleet.data.columns.records import Records, join, none_of
+from fleet.data.columns.records import Records, join
 from fleet.observe import progress
-from fleet_programs.datasets.multislot import Format
+from fleet_programs.datasets.multislot import Format, none_of
 from fleet_programs.datasets.piped import Stop
 from fleet_programs.datasets.readers import Files, Readers
 

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet import _native
-from fleet.data.columns.records import Column, Records
-from fleet.data.columns.slots import DataSlot
+from fleet.data.columns.records import Column, DataSlot, Records
 from fleet.errors import UsageError
 from fleet_programs.datasets.piped import Stop, opened
 
@@ -53,6 +52,13 @@ class Format:
                 else:
                     filled -= consumed
                     memory[:filled] = memory[consumed : consumed + filled]
+
+
+def none_of(slots: tuple[DataSlot, ...], has_ids: bool) -> Records:
+    """Zero records of these slots."""
+    text = np.empty(0, dtype=np.uint8)
+    *_, ids, columns, _ = _native.parse_multislot(text, True, [slot.declared for slot in slots], has_ids)
+    return Records(slots, [Column(*column) for column in columns], 0, ids)
 
 
 def _larger(memory: npt.NDArray[np.uint8], where: str) -> npt.NDArray[np.uint8]:

@@ -35,8 +35,3 @@ def name_of(what: str, value: object) -> str:
     if not value:
         raise UsageError(f"{what} is empty")
     return value
-
-
-def seed_of(value: object) -> int:
-    """A number to begin a random order with."""
-    return count_of("seed", value, least=0)

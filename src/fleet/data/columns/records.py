@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fleet import _native
-from fleet.data.columns.ragged import Batch, Ragged
-from fleet.data.columns.slots import DataSlot
 
 Index = npt.NDArray[np.int64]
+SLOT_TYPES = {"float32": "f", "float64": "d", "int64": "i"}
+"""The parser's letter for each dtype that text can become."""
+
+
+class Ragged(NamedTuple):
+    """The values of a ragged slot in a batch: record `r` has `values[offsets[r]:offsets[r + 1]]`.
+
+    `values` is int64, float32 or float64 [n, 1], `offsets` int64 [batch + 1], from 0 to n.
+    """
+
+    values: npt.NDArray[Any]
+    offsets: npt.NDArray[np.int64]
+
+
+BySlot: TypeAlias = dict[str, npt.NDArray[Any] | Ragged]
+"""A batch by the slot's name: `[batch, *shape[1:]]` of a dense slot, or Ragged. It is yours to change."""
+
+
+@dataclass(frozen=True)
+class DataSlot:
+    """One column: `shape` is a record's, without the batch; None for a ragged slot."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] | None
+
+    @property
+    def declared(self) -> tuple[str, str, int]:
+        """As the native parser wants it."""
+        return self.name, SLOT_TYPES[self.dtype], 0 if self.shape is None else math.prod(self.shape)
 
 
 @dataclass
@@ -39,11 +68,6 @@ class Column:
             return Column(np.take(self.values, index, axis=0), None)
         return Column(*_native.take_ragged(self.values, self.offsets, index))
 
-    def copied(self) -> Column:
-        """The same in memory of its own."""
-        values, offsets = self.plain()
-        return Column(values.copy(), None if offsets is None else offsets.copy())
-
     def plain(self) -> tuple[npt.NDArray[Any], Index | None]:
         """Values and offsets that begin with the first of them."""
         if self.offsets is None or (self.offsets[0] == 0 and self.offsets[-1] == len(self.values)):
@@ -66,10 +90,6 @@ class Records:
         ids = None if self.ids is None else self.ids[first:last]
         return Records(self.slots, [column.part(first, last) for column in self.columns], last - first, ids)
 
-    def copied(self) -> Records:
-        """The same in memory of their own."""
-        return Records(self.slots, [column.copied() for column in self.columns], self.num, self.ids)
-
     def take(
         self, index: Index, instead: Mapping[str, Index] | None = None, threads: Executor | None = None
     ) -> Records:
@@ -79,9 +99,9 @@ class Records:
         columns = list((map if threads is None else threads.map)(Column.take, self.columns, indices))
         return Records(self.slots, columns, len(index), None if self.ids is None else self.ids[index])
 
-    def batch(self) -> Batch:
+    def batch(self) -> BySlot:
         """What a step of training gets."""
-        made: Batch = {}
+        made: BySlot = {}
         for slot, column in zip(self.slots, self.columns, strict=True):
             values, offsets = column.plain()
             if offsets is None:
@@ -89,13 +109,6 @@ class Records:
             else:
                 made[slot.name] = Ragged(values.reshape(-1, 1), offsets)
         return made
-
-
-def none_of(slots: tuple[DataSlot, ...], has_ids: bool) -> Records:
-    """Zero records of these slots."""
-    text = np.empty(0, dtype=np.uint8)
-    *_, ids, columns, _ = _native.parse_multislot(text, True, [slot.declared for slot in slots], has_ids)
-    return Records(slots, [Column(*column) for column in columns], 0, ids)
 
 
 def join(pieces: Sequence[Records]) -> Records:

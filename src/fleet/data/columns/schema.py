@@ -20,8 +20,7 @@ import torch
 from fleet.data.columns.batch import Batch, SlotValues
 from fleet.data.columns.checks import count_of, flag_of, name_of
 from fleet.data.columns.derived import Derived, checked
-from fleet.data.columns.records import Records
-from fleet.data.columns.slots import DataSlot
+from fleet.data.columns.records import DataSlot, Records
 from fleet.errors import UsageError, UsageTypeError
 
 NUMBER_TYPES = ("float32", "float64", "int64")
@@ -303,6 +302,10 @@ class Schema:
             slots.append(DataSlot("weight", "float32", (1,)))
         bags = [DataSlot(one.name, "int64", None if one.length is None else (one.length,)) for one in self.several]
         return (*slots, *(DataSlot(one.name, str(one.dtype), (1,)) for one in self.wide), *bags)
+
+    def file_format(self) -> Any:
+        """The `FileFormat` that all files of this schema have; None: each that of its name."""
+        return None
 
     def batch(self, records: Records) -> Batch:
         """Records of `layout` as a batch, without a copy where their memory is in one piece."""

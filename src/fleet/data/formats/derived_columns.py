@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fleet.data.columns.blocks import BadRows
 from fleet.data.columns.derived import TIME_UNITS, Derived
 from fleet.data.columns.schema import Category, Schema
-from fleet.data.formats.bad_rows import BadRows
 from fleet.data.formats.hashing import hash_numbers, hash_texts
 from fleet.data.formats.number_columns import Numbers
 from fleet.data.formats.times import of_numbers, times_of

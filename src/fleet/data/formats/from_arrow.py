@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fleet.data.columns.blocks import Problems
+from fleet.data.columns.blocks import BadRows, Problems
 from fleet.data.columns.records import Column, Records
 from fleet.data.columns.schema import Category, Number, Schema
 from fleet.data.formats.arrow_values import Values, bags, ids, input_of, numbers_in, with_gaps
-from fleet.data.formats.bad_rows import BadRows
 from fleet.data.formats.derived_columns import derived_columns, empty_id, ids_of, numbers_of
-from fleet.data.formats.matrices import matrix_of, side_by_side
-from fleet.data.formats.number_columns import Numbers, number_column
+from fleet.data.formats.number_columns import Numbers, matrix_of, number_column, side_by_side
 
 
 def records_of(table: Any, schema: Schema, path: str, first_row: Callable[[], int], problems: Problems) -> Records:

@@ -11,7 +11,6 @@ from fleet.data.columns.blocks import Problems
 from fleet.data.columns.schema import Schema
 from fleet.data.formats.arrow_types import check_columns
 from fleet.data.formats.from_arrow import records_of
-from fleet.data.formats.multislot_files import MultiSlot
 from fleet.data.places.urls import needed
 from fleet.errors import UsageError, UsageTypeError
 
@@ -26,7 +25,7 @@ def batch_of(columns: Mapping[str, Any] | Any, schema: Schema) -> Batch:
     >>> fleet.data.batch_of({"price": [9.9], "user": ["anna"]}, schema).ids
     """
     given: object = schema
-    if not isinstance(given, Schema) or isinstance(given, MultiSlot):
+    if not isinstance(given, Schema) or given.file_format() is not None:
         raise UsageTypeError(f"batch_of takes a fleet.data.Schema, got {type(given).__name__}")
     pa = needed("pyarrow", "columns in memory")
     if isinstance(columns, Mapping):

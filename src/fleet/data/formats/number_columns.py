@@ -1,20 +1,22 @@
-"""Numbers as a schema wants them, from whatever a file or a function has: in the column's dtype, gaps filled.
+"""Numbers as a schema wants them, in the column's dtype and gaps filled; columns and bags as matrices.
 
 A number that the dtype cannot hold without losing what matters is a bad row, as csrc/data/rounding.h has it for text.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fleet import _native
+from fleet.data.columns.blocks import BadRows
 from fleet.data.columns.schema import Number
-from fleet.data.formats.bad_rows import BadRows
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
+ROWS_AT_A_TIME = 2048
+"""So many rows stay in a core's cache while one column after the other is written into them."""
 _REMEDY = "declare it with dtype='float64' or 'int64', or 'float32' to have it rounded"
 
 
@@ -95,3 +97,23 @@ class _Reason:
             return f"{self._name} has {value}, which float64 would round (int64 holds it)"
         remedy = _REMEDY if self._role == "column" else "scale it"
         return f"{self._name} has {value}, which float32 would make {made:.0f} ({remedy})"
+
+
+def matrix_of(values: Array, offsets: Array, length: int, padding: int) -> Array:
+    """The last `length` values of each bag, filled up behind them."""
+    counts = np.minimum(np.diff(offsets), length)
+    matrix = np.full((len(counts), length), padding, dtype=np.int64)
+    steps = np.arange(length)
+    is_filled = steps < counts[:, None]
+    matrix[is_filled] = values[((offsets[1:] - counts)[:, None] + steps)[is_filled]]
+    return matrix
+
+
+def side_by_side(columns: Sequence[Array], num: int, dtype: npt.DTypeLike) -> Array:
+    """[num, columns], row by row in memory."""
+    matrix = np.empty((num, len(columns)), dtype=dtype)
+    for first in range(0, num, ROWS_AT_A_TIME):
+        part = matrix[first : first + ROWS_AT_A_TIME]
+        for place, column in enumerate(columns):
+            part[:, place] = column[first : first + ROWS_AT_A_TIME]
+    return matrix

@@ -55,7 +55,7 @@ class TextFormat:
 
     def __reduce__(self) -> tuple[type[TextFormat], tuple[Schema]]:
         """For a process of a DataLoader that is not forked: what is known of files is found out again."""
-        return TextFormat, (self.schema,)
+        return type(self), (self.schema,)
 
     def cut(self, path: str, most_bytes: int) -> list[Block]:
         """Blocks of equal size, whatever lines they cut; a packed file is one block."""

@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet import _native
+from fleet.data.columns.blocks import BadRows
 from fleet.data.columns.records import Column, Records
 from fleet.data.columns.schema import Category, Number, Schema
-from fleet.data.formats.bad_rows import BadRows
 from fleet.data.formats.derived_columns import derived_columns, ids_of, numbers_of
-from fleet.data.formats.matrices import side_by_side
-from fleet.data.formats.number_columns import number_column
+from fleet.data.formats.number_columns import number_column, side_by_side
 
 Text = npt.NDArray[np.uint8]
 Bad = list[tuple[int, int, str]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.data.reading.piece_order import FileSet, PieceSpan, divide, rows_taken_of, spans_from, spans_of, whole
-from fleet.errors import UsageError, UsageTypeError
+from fleet.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,7 @@ class Position:
     def of(cls, state: Mapping[str, Any]) -> Position:
         """From a state; UsageError if it is damaged."""
         state = {"padded": 0, **state}  # versions before 0.2 did not count them
-        for name in ("epoch", "batches", "worker", "workers", "padded"):
-            count = state[name]
-            if isinstance(count, bool) or not isinstance(count, int) or count < (name == "workers"):
-                raise UsageError(f"{name} of a reader's state must be a count, got {count!r}; the state is damaged")
+        padded = count_in(state, "padded")
         if state["worker"] >= state["workers"]:
             raise UsageError(f"a state of worker {state['worker']} of {state['workers']} is damaged")
         try:
@@ -79,8 +76,15 @@ class Position:
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise UsageError(f"the state of a reader of files is damaged: {error!r}") from error
         rest = spans_from(state["rest"], "rest")
-        padded = state["padded"]
         return cls(state["epoch"], state["batches"], state["worker"], state["workers"], rest, later, handed, padded)
+
+
+def count_in(state: Mapping[str, Any], name: str) -> int:
+    """A count of a state; UsageError if it is none."""
+    count = state[name]
+    if isinstance(count, bool) or not isinstance(count, int) or count < (name == "workers"):
+        raise UsageError(f"{name} of a reader's state must be a count, got {count!r}; the state is damaged")
+    return count
 
 
 def _handed_from(stored: Mapping[str, Any]) -> Handed:
@@ -162,14 +166,3 @@ def _take_handed(left: dict[int, int], position: Position, epoch: int) -> None:
         del left[piece]
     if position.epoch == epoch:
         left.update({piece: rows for piece, rows in position.handed.begun.items() if piece in left})
-
-
-def checked_states(given: Any) -> list[Mapping[str, Any]]:
-    """The states that `load_state_dict` was given: one, or a list."""
-    states = list(given) if isinstance(given, list | tuple) else [given]
-    for one in states:
-        if not isinstance(one, Mapping):
-            raise UsageTypeError(
-                f"load_state_dict takes what state_dict gave, or a list of it, got {type(one).__name__}"
-            )
-    return states

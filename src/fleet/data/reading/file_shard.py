@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from fleet.data.columns.batch import Batch
 from fleet.data.queue import PieceSource
 from fleet.data.reading.file_dataset import FileDataset
-from fleet.data.reading.file_positions import Handed, Position, checked_states, in_order, together
+from fleet.data.reading.file_positions import Handed, Position, count_in, in_order, together
 from fleet.data.reading.piece_batches import PieceReader, Reading, SpanWork, Taken
 from fleet.data.reading.piece_order import EpochPieces, PieceSpan, divide, whole
 from fleet.data.reading.queue_work import QueueWork
@@ -21,25 +22,115 @@ from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 log = logging.getLogger(__name__)
 
 
-class FileShard(StreamShard):
+class PieceShard(StreamShard):
+    """What both kinds of readers of files are: positions of one worker or of all, and pieces that become batches."""
+
+    _unit = "batches"
+    _read: ClassVar[str]
+    """What is read, in errors."""
+
+    def __init__(self, reader: PieceReader, workers: Workers, *, uneven: Uneven) -> None:
+        self._reader = reader
+        self._num_told = 0
+        super().__init__(None, workers, uneven=uneven)
+
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        """Go on at the state of this worker, or at those of all workers of a run: then their number may be another.
+
+        Every row that no worker had taken is read once. Other files, a state that is missing, and the state of another
+        worker are refused.
+        """
+        if isinstance(state, Mapping):
+            super().load_state_dict(state)
+        else:
+            self.load_state_dicts(state)
+
+    @abstractmethod
+    def load_state_dicts(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """`load_state_dict` with the states of all workers of a run."""
+
+    def go_on_at(self, state: Mapping[str, Any]) -> None:
+        (state,) = self._checked(state)
+        own, here = (state["worker"], state["workers"]), self._workers
+        if own != (here.index, here.num):
+            raise UsageError(
+                f"the state is that of worker {own[0]} of {own[1]}, and this is worker {here.index} of {here.num}: "
+                f"give load_state_dict the list of the states of all {own[1]}, as fleet.Checkpoint does"
+            )
+        self._go_on(state)
+
+    @abstractmethod
+    def _go_on(self, state: Mapping[str, Any]) -> None:
+        """Take up a state of this worker, which is of these files."""
+
+    def _checked(self, given: Any) -> list[Mapping[str, Any]]:
+        """The states that `load_state_dict` was given, one or a list; UsageError for one that is of something else."""
+        states = list(given) if isinstance(given, list | tuple) else [given]
+        own = self.state_dict().keys() - {"padded"}
+        for state in states:
+            if not isinstance(state, Mapping):
+                raise UsageTypeError(
+                    f"load_state_dict takes what state_dict gave, or a list of it, got {type(state).__name__}"
+                )
+            if state.get("kind") != self._kind or not own <= state.keys():
+                found = ", ".join(f"{name} {value!r}" for name, value in state.items()) or "nothing"
+                raise UsageError(
+                    f"this is no state of a reader of {self._read}, it has {found[:200]}; load what state_dict() gave"
+                )
+            for name, value in self._settings().items():
+                if state[name] != value:
+                    raise UsageError(f"{name} was {state[name]!r} when saved and is {value!r} now; {self._same_again}")
+            for name in ("epoch", self._unit, "worker", "workers"):
+                count_in(state, name)
+        return states
+
+    def _forget(self) -> None:
+        if isinstance(reading := getattr(self, "_iterator", None), Reading):
+            reading.close()
+        super()._forget()
+
+    def _batches(self) -> Iterator[Batch]:
+        try:
+            for taken in super()._batches():
+                self._hand_out(taken)
+                yield taken.batch
+        finally:
+            if isinstance(self._iterator, Reading):
+                self._iterator.close()
+        self._tell_problems()
+
+    def _hand_out(self, taken: Taken) -> None:
+        """Note a batch that the loop gets."""
+
+    def _tell_problems(self) -> None:
+        problems = self._reader.problems
+        problems.finish()
+        if num_bad := problems.num_bad - self._num_told:
+            worker = f"worker {self._workers.index}: " if self._workers.num > 1 else ""
+            log.warning("%s%d lines of epoch %d could not be read and were left out", worker, num_bad, self._epoch)
+        self._num_told = problems.num_bad
+
+    def _agreed(self) -> dict[str, Any]:
+        return {**self._settings(), "batch_size": self._reader.batch_size}
+
+
+class FileShard(PieceShard):
     """What `fleet.data.files` returns: this worker's batches. What ends an epoch is what ends that of a stream.
 
     The position is what this worker has still to read. One goes on with the worker that it is of; those of all workers
     together go on with any number of them.
     """
 
-    _kind, _unit = "files", "batches"
+    _kind = _read = "files"
     _same_again = "go on with the same files, shuffle and seed, or begin again without this state"
 
     def __init__(self, reader: PieceReader, workers: Workers, *, uneven: Uneven, queue: PieceSource | None) -> None:
-        self._reader = reader
         self._queue = queue
         self._pieces: tuple[int, EpochPieces] | None = None
         self._later: dict[int, Sequence[PieceSpan]] = {}
         self._goes_on_at: tuple[Sequence[PieceSpan], Handed | None] | None = None
         self._done_before: dict[int, int] = {}
-        self._num_told = 0
-        super().__init__(None, workers, uneven=uneven)
+        super().__init__(reader, workers, uneven=uneven)
 
     def __len__(self) -> int:
         raise UsageTypeError(
@@ -62,22 +153,8 @@ class FileShard(StreamShard):
         """
         return {"kind": self._kind, **self._position().state(), **self._settings()}
 
-    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Go on at the state of this worker, or at those of all workers of a run: then their number may be another.
-
-        Every row of an epoch that no worker had taken is read once. Other files, a state that is missing, and the state
-        of another worker are refused.
-        """
-        if isinstance(state, Mapping):
-            super().load_state_dict(state)
-        else:
-            self.load_state_dicts(state)
-
     def load_state_dicts(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """`load_state_dict` with the states of all workers of a run."""
-        for one in (checked := checked_states(states)):
-            self._check(one)
-        positions = in_order([Position.of(one) for one in checked])
+        positions = in_order([Position.of(one) for one in self._checked(states)])
         if len(positions) == self._workers.num and self._queue is None and positions[0].handed is None:
             self._take_up(positions[self._workers.index])
         else:
@@ -89,33 +166,14 @@ class FileShard(StreamShard):
             self._goes_on_at = (rest if self._queue is not None else self._part(rest)), None
         self._ask()
 
-    def go_on_at(self, state: Mapping[str, Any]) -> None:
-        (state,) = checked_states(state)
-        self._check(state)
-        position, here = Position.of(state), self._workers
-        if (position.worker, position.workers) != (here.index, here.num):
-            raise UsageError(
-                f"the state is that of worker {position.worker} of {position.workers}, and this is worker {here.index} "
-                f"of {here.num}: give load_state_dict the list of the states of all {position.workers}, as "
-                "fleet.Checkpoint does"
-            )
+    def _go_on(self, state: Mapping[str, Any]) -> None:
+        position = Position.of(state)
         if (position.handed is None) != (self._queue is None):
             raise UsageError(
                 f"the state was saved {'without' if self._queue else 'with'} queue=True; go on as before, or give "
                 "load_state_dict the list of the states of all workers"
             )
         self._take_up(position)
-
-    def _check(self, state: Mapping[str, Any]) -> None:
-        own = self.state_dict()
-        if state.get("kind") != self._kind or not own.keys() - {"padded"} <= state.keys():
-            found = ", ".join(f"{name} {value!r}" for name, value in state.items()) or "nothing"
-            raise UsageError(
-                f"this is no state of a reader of files, it has {found[:200]}; load what state_dict() gave"
-            )
-        for name, value in self._settings().items():
-            if state[name] != value:
-                raise UsageError(f"{name} was {state[name]!r} when saved and is {value!r} now; {self._same_again}")
 
     # Positions.
 
@@ -133,8 +191,6 @@ class FileShard(StreamShard):
         self._goes_on_at = None
 
     def _forget(self) -> None:
-        if isinstance(reading := getattr(self, "_iterator", None), Reading):
-            reading.close()
         super()._forget()
         self._work_in_hand: SpanWork | QueueWork | None = None
         """What the batches come from that were handed out; made when it is first needed."""
@@ -202,16 +258,9 @@ class FileShard(StreamShard):
         self._num_padded += 1
         return super()._again()._replace(finished=[], begun=None)  # pieces that were finished before
 
-    def _batches(self) -> Iterator[Batch]:
-        try:
-            for taken in super()._batches():
-                if isinstance(self._work, SpanWork):  # a queue's has noted it when it was read
-                    self._work.note(taken.finished, taken.begun)
-                yield taken.batch
-        finally:
-            if isinstance(self._iterator, Reading):
-                self._iterator.close()
-        self._tell_problems()
+    def _hand_out(self, taken: Taken) -> None:
+        if isinstance(self._work, SpanWork):  # a queue's has noted it when it was read
+            self._work.note(taken.finished, taken.begun)
 
     def to_evaluate(self) -> Iterator[Batch]:
         reader, pieces = self._reader, self._epoch_pieces
@@ -226,16 +275,8 @@ class FileShard(StreamShard):
         if is_unread:
             self._go_to(self._epoch + 1, 0)
 
-    def _tell_problems(self) -> None:
-        problems = self._reader.problems
-        problems.finish()
-        if num_bad := problems.num_bad - self._num_told:
-            worker = f"worker {self._workers.index}: " if self._workers.num > 1 else ""
-            log.warning("%s%d lines of epoch %d could not be read and were left out", worker, num_bad, self._epoch)
-        self._num_told = problems.num_bad
-
     def _agreed(self) -> dict[str, Any]:
-        return {**self._settings(), "batch_size": self._reader.batch_size, "queue": self._queue is not None}
+        return {**super()._agreed(), "queue": self._queue is not None}
 
     def _settings(self) -> dict[str, Any]:
         files = self._reader.files

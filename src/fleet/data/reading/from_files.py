@@ -108,7 +108,7 @@ def formats(schema: Schema, given: FileFormat | str | None) -> Callable[[str], F
     made: dict[str, FileFormat] = {}
 
     def format_for(path: str) -> FileFormat:
-        name = name_of(path, schema)
+        name = name_of(path)
         if name not in made:
             made[name] = format_of(path, schema, given)
         return made[name]

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import base64
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fleet.data.columns.batch import Batch
 from fleet.data.columns.blocks import FileFormat
 from fleet.data.reading.file_dataset import FileDataset
-from fleet.data.reading.file_positions import checked_states
+from fleet.data.reading.file_shard import PieceShard
 from fleet.data.reading.growing import FilePart, Follow, GrowingWork, Watched
 from fleet.data.reading.piece_batches import PieceReader, Reading
-from fleet.data.shards.stream import StreamShard
 from fleet.data.shards.workers import Workers
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 
-log = logging.getLogger(__name__)
 
-
-class GrowingShard(StreamShard):
+class GrowingShard(PieceShard):
     """What `fleet.data.files(..., follow=...)` returns.
 
     The position is which files this worker has read, by their names, and how far it is in the one that it reads. With
     those of all workers, any number of them goes on: each file is read once.
     """
 
-    _kind, _unit = "growing folder", "batches"
+    _kind, _read = "growing folder", "a folder that grows"
     _same_again = "follow the same folder, with the same shuffle and seed, or begin again without this state"
 
     def __init__(
@@ -38,15 +34,12 @@ class GrowingShard(StreamShard):
         format_of: Callable[[str], FileFormat],
         follow: Follow,
     ) -> None:
-        self._reader, self._watched = reader, watched
-        self._made_of = format_of, follow
+        self._watched, self._made_of = watched, (reader.files, format_of, follow)
         self._work = self._new_work(workers)
-        self._num_told = 0
-        super().__init__(None, workers, uneven="join")
+        super().__init__(reader, workers, uneven="join")
 
     def _new_work(self, workers: Workers) -> GrowingWork:
-        format_of, follow = self._made_of
-        return GrowingWork(self._watched, self._reader.files, format_of, follow, (workers.index, workers.num))
+        return GrowingWork(self._watched, *self._made_of, (workers.index, workers.num))
 
     def __len__(self) -> int:
         raise UsageTypeError("a folder that grows has no number of batches; count them as they come")
@@ -61,18 +54,8 @@ class GrowingShard(StreamShard):
         here = {"worker": self._workers.index, "workers": self._workers.num}
         return {**super().state_dict(), **here, "files": self._work.packed_done(), "parts": parts}
 
-    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Go on at the state of this worker, or at the list of those of all workers of a run."""
-        if isinstance(state, Mapping):
-            super().load_state_dict(state)
-        else:
-            self.load_state_dicts(state)
-
     def load_state_dicts(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Go on at the states of all workers of a run."""
-        given = checked_states(states)
-        for one in given:
-            self._check(one)
+        given = self._checked(states)
         workers = {one["workers"] for one in given}
         if len(workers) != 1 or sorted(one["worker"] for one in given) != list(range(*workers)):
             told = ", ".join(f"worker {one['worker']} of {one['workers']}" for one in given) or "nobody"
@@ -86,15 +69,7 @@ class GrowingShard(StreamShard):
         self._restore(done, parts)
         self._ask()
 
-    def go_on_at(self, state: Mapping[str, Any]) -> None:
-        (state,) = checked_states(state)
-        self._check(state)
-        here = self._workers.index, self._workers.num
-        if (state["worker"], state["workers"]) != here:
-            raise UsageError(
-                f"the state is that of worker {state['worker']} of {state['workers']}, and this is worker {here[0]} of "
-                f"{here[1]}: give load_state_dict the list of the states of all {state['workers']}"
-            )
+    def _go_on(self, state: Mapping[str, Any]) -> None:
         done, parts = _keys_of(state["files"]), _parts_of(state["parts"])
         self._go_to(state["epoch"], state[self._unit])
         self._restore(done, parts)
@@ -103,46 +78,14 @@ class GrowingShard(StreamShard):
         self._work = self._new_work(self._workers)
         self._work.restore(done, parts)
 
-    def _check(self, state: Mapping[str, Any]) -> None:
-        if state.get("kind") != self._kind or not self.state_dict().keys() <= state.keys():
-            raise UsageError(
-                f"this is no state of a folder that grows: {str(state)[:200]}; load what state_dict() gave"
-            )
-        for name, value in self._settings().items():
-            if state[name] != value:
-                raise UsageError(f"{name} was {state[name]!r} when saved and is {value!r} now; {self._same_again}")
-        for name in ("epoch", self._unit, "worker", "workers"):
-            if isinstance(state[name], bool) or not isinstance(state[name], int) or state[name] < 0:
-                raise UsageError(f"{name} of a reader's state must be a count, got {state[name]!r}; it is damaged")
-
-    def _forget(self) -> None:
-        if isinstance(reading := getattr(self, "_iterator", None), Reading):
-            reading.close()
-        super()._forget()
-
     def _begin(self) -> None:
         self._is_begun = True
         self._iterator = Reading(self._reader, self._work.pieces, self._work)
-
-    def _batches(self) -> Iterator[Batch]:
-        try:
-            for taken in super()._batches():
-                yield taken.batch
-        finally:
-            if isinstance(self._iterator, Reading):
-                self._iterator.close()
-        self._reader.problems.finish()
-        if num_bad := self._reader.problems.num_bad - self._num_told:
-            log.warning("worker %d: %d lines could not be read and were left out", self._workers.index, num_bad)
-        self._num_told = self._reader.problems.num_bad
 
     def to_evaluate(self) -> Iterator[Batch]:
         raise NotSupportedError(
             "a folder that grows cannot be evaluated: files are read once; give files that are there"
         )
-
-    def _agreed(self) -> dict[str, Any]:
-        return {**self._settings(), "batch_size": self._reader.batch_size}
 
     def _settings(self) -> dict[str, Any]:
         return {"folder": self._watched.names, "shuffle": self._reader.files.shuffle, "seed": self._reader.files.seed}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -12,29 +12,8 @@ import torch.distributed as dist
 from fleet.errors import CommunicationError, RoleError, UsageError
 
 if TYPE_CHECKING:
+    from fleet.api import Fleet
     from fleet.ps.worker.life.passing import Passing
-    from fleet.ps.worker.life.progress import ScriptProgress
-
-
-class _Util(Protocol):
-    def all_gather(self, input: Any) -> list[Any]: ...
-    def gather_at(self, topic: str, input: Any) -> list[Any]: ...
-
-
-class ReaderFleet(Protocol):
-    """The part of `fleet.api.Fleet` that a reader asks."""
-
-    @property
-    def util(self) -> _Util: ...
-    @property
-    def progress(self) -> ScriptProgress | None: ...
-    @property
-    def passing(self) -> Passing | None: ...
-    def worker_index(self) -> int: ...
-    def worker_num(self) -> int: ...
-    def is_server(self) -> bool: ...
-    def is_collective(self) -> bool: ...
-    def join(self) -> AbstractContextManager[Any]: ...
 
 
 class Workers:
@@ -43,7 +22,7 @@ class Workers:
     In a job of one worker nothing is ever sent.
     """
 
-    def __init__(self, job: ReaderFleet, call: str = "fleet.data.shard") -> None:
+    def __init__(self, job: Fleet, call: str = "fleet.data.shard") -> None:
         """`call` is what the user has called, for errors."""
         if job.is_server():
             raise RoleError(f"{call} divides data among workers; this process is a server")

@@ -2,9 +2,8 @@
 
 The schema names the slots in the order of the lines:
 
-    schema = fleet.data.MultiSlot(
-        ["click", fleet.data.Slot("price", floats=2), fleet.data.Slot("user", width=1), "tags"], label="click"
-    )
+    schema = MultiSlot(["click", Slot("price", floats=2), Slot("user", width=1), "tags"], label="click")
+    fleet.data.files("clicks", schema, batch_size=1000)
 """
 
 from __future__ import annotations
@@ -17,13 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet import _native
+from fleet.data.columns.blocks import BadRows
 from fleet.data.columns.checks import count_of
-from fleet.data.columns.records import Column, Records, join
+from fleet.data.columns.records import Column, DataSlot, Records, join
 from fleet.data.columns.schema import Category, Number, Schema
-from fleet.data.columns.slots import DataSlot
-from fleet.data.formats.bad_rows import BadRows
-from fleet.data.formats.matrices import matrix_of, side_by_side
-from fleet.data.formats.number_columns import Numbers, number_column
+from fleet.data.formats.number_columns import Numbers, matrix_of, number_column, side_by_side
 from fleet.data.formats.text import TextFormat
 from fleet.data.formats.text_head import Head
 from fleet.data.formats.text_plan import Bad, Text
@@ -116,12 +113,15 @@ class MultiSlot(Schema):
             weight=weight,
         )
 
+    def file_format(self) -> MultiSlotFormat:
+        return MultiSlotFormat(self)
+
 
 def _slot(given: object, single: set[str]) -> Slot:
     if isinstance(given, Slot):
         return given
     if not isinstance(given, str) or not given:
-        raise UsageTypeError(f"a slot is a name or a fleet.data.Slot, got {given!r}")
+        raise UsageTypeError(f"a slot is a name or a fleet_programs.Slot, got {given!r}")
     return Slot(given, floats=1 if given in single else None)
 
 
@@ -129,11 +129,6 @@ class MultiSlotFormat(TextFormat):
     """A `FileFormat`. A line that cannot be read is left out and noted, as those of other text are."""
 
     def __init__(self, schema: MultiSlot) -> None:
-        given: object = schema
-        if not isinstance(given, MultiSlot):
-            raise UsageTypeError(
-                f"files of MultiSlot text need a fleet.data.MultiSlot, which says the slots, got {type(given).__name__}"
-            )
         self.schema = schema
         self._heads: dict[str, Head] = {}
         self._slots = SlotPlan(schema)

@@ -2,13 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fleet.data.columns.records import SLOT_TYPES, DataSlot
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
-
-_TYPES = {"float32": "f", "float64": "d", "int64": "i"}
-"""The parser's letter for each dtype that text can become."""
 
 
 class Var(Protocol):
@@ -29,20 +26,6 @@ class Var(Protocol):
     @property
     def lod_level(self) -> int:
         """0: dense, each record fills the shape. 1: ragged, each record has as many values as it likes."""
-
-
-@dataclass(frozen=True)
-class DataSlot:
-    """One column: `shape` is a record's, without the batch; None for a ragged slot."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...] | None
-
-    @property
-    def declared(self) -> tuple[str, str, int]:
-        """As the native parser wants it."""
-        return self.name, _TYPES[self.dtype], 0 if self.shape is None else math.prod(self.shape)
 
 
 def slots_of(use_var: Sequence[Var]) -> tuple[DataSlot, ...]:
@@ -66,9 +49,9 @@ def _slot_of(var: Any, place: int) -> DataSlot:
     name, dtype, level = var.name, var.dtype, var.lod_level
     if not isinstance(name, str) or not name:
         raise UsageTypeError(f"the name of use_var[{place}] must be text, got {name!r}")
-    if dtype not in _TYPES:
+    if dtype not in SLOT_TYPES:
         raise NotSupportedError(
-            f"slot {name!r} has dtype {dtype}; a dataset reads {', '.join(_TYPES)}: declare one of them and cast"
+            f"slot {name!r} has dtype {dtype}; a dataset reads {', '.join(SLOT_TYPES)}: declare one of them and cast"
         )
     shape = tuple(var.shape)
     if not shape or shape[0] not in (-1, None) or any(not isinstance(size, int) or size < 1 for size in shape[1:]):

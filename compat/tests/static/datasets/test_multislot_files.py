@@ -12,11 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.data import Batch, MultiSlot, Schema, Slot
+from fleet.data import Batch, Schema
 from fleet.data.columns.blocks import Problems
 from fleet.data.columns.records import join
 from fleet.data.formats.choose import format_of
 from fleet.errors import UsageError, UsageTypeError
+from fleet_programs import MultiSlot, Slot
 
 SCHEMA = MultiSlot(
     [
@@ -126,6 +127,7 @@ def test_bad_lines_are_told(tmp_path: Path, line: str, what: str) -> None:
         (lambda: MultiSlot(["a"], label="click"), "slot 'click' is not among the slots: a"),
         (lambda: MultiSlot([Slot("click")], label="click"), "slot 'click' is a label or weight, which is one number"),
         (lambda: Slot("a", width=2, floats=3), "slot 'a' has width and floats; leave one"),
+        (lambda: Slot("a", padding=5), "slot 'a' has nothing to fill up with padding"),
         (lambda: Slot("a", length=0), "length of slot 'a' must be at least 1, got 0"),
         (lambda: MultiSlot(["dense"]), "a slot cannot be called 'dense'"),
     ],
@@ -139,9 +141,9 @@ def test_wrong_types() -> None:
     for slots in ("click", [], 7, [7]):
         with pytest.raises(UsageTypeError, match="slots?"):
             MultiSlot(slots)  # type: ignore[arg-type]
-    with pytest.raises(UsageTypeError, match="need a fleet.data.MultiSlot, which says the slots, got Schema"):
-        format_of("a.txt", Schema(label="a", columns=["a"]), "multislot")
-    with pytest.raises(UsageTypeError, match="the schema must be a fleet.data.Schema or MultiSlot, got {}"):
+    with pytest.raises(UsageTypeError, match="width of slot 'a' must be an int"):
+        Slot("a", width=1.5)  # type: ignore[arg-type]
+    with pytest.raises(UsageTypeError, match="the schema must be a fleet.data.Schema, got {}"):
         format_of("a.txt", {})
 
 

@@ -203,6 +203,9 @@ class Attendee:
         assert server == 0
         return caller(self.worker)
 
+    def arrive(self) -> None:
+        pass
+
     def ask_first(self, method: str, header: Any, timeout_s: float, patience_s: float) -> Any:  # noqa: ARG002
         return self._transport.call(method, header(), (), timeout_s).result(LIMIT_S)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fleet.errors import CheckpointError, CommunicationError, DeadlineError, MovedError, NotReadyError, UsageError
 from fleet.ps.held.holdings import none
 from fleet.ps.journal.records import Kind, RecordPart
+from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.steps.changes import CHANGES
 from fleet.ps.steps.door import PushDoor
 from fleet.ps.steps.gate import StateGate
@@ -52,6 +53,8 @@ class Core:
         self.durability: Durability | None = None
         self.is_closed = False
         self._failure: str | None = None
+        self._passes = False
+        """Whether what has failed is tried again by who has asked for it."""
         self.is_torn = threading.Event()
         """Set when a change that the journal has was not made here: the server ends, and replays its journal."""
         self.publish: Callable[[int | None], None] | None = None
@@ -76,7 +79,7 @@ class Core:
 
     @failure.setter
     def failure(self, why: str | None) -> None:
-        self._failure = why
+        self._failure, self._passes = why, False
         self.tell(EVERYBODY)
 
     def tell(self, whom: int | None = None) -> None:
@@ -159,16 +162,16 @@ class Core:
     def replace(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
         """Replace everything by what `load` brings, within `undisturbed`: what comes of it is kept as a snapshot.
 
-        If that cannot be kept, `undo` is called; without it nothing is taken until another checkpoint is loaded.
+        If that cannot be kept, `undo` is called. Without it nothing is taken until it comes again, and is kept.
         """
         load()
         if self.durability is not None and (why := self.durability.keep_whole()) is not None:
-            failure = f"a checkpoint was loaded, but could not be kept: {why}"
-            if undo is None:
-                self.failure = failure
-            else:
+            failure = f"a checkpoint was loaded, but could not be kept: {why}; make room in {self.durability.folder}"
+            if undo is not None:
                 undo()
-            raise CheckpointError(f"{failure}; make room in {self.durability.folder}, and load it again")
+                raise CheckpointError(f"{failure}, and load it again")
+            self.failure, self._passes = failure, True
+            raise JournalWriteError(failure)
 
     def note(self, updates: Sequence[PushedUpdate]) -> None:
         """Note the keys of pushes that were applied, if somebody wants to know."""
@@ -273,7 +276,7 @@ class Core:
         """FailedServerError if no step can be completed any more, unless this server is started again."""
         if self.failure is not None:
             error = FailedServerError(self.failure)
-            error.retryable = self.is_torn.is_set()
+            error.retryable = self._passes or self.is_torn.is_set()
             raise error
 
     def close(self) -> None:

@@ -42,6 +42,9 @@ class Attendee(Protocol):
     def caller(self, server: int) -> ps_pb2.Caller:
         """Who calls, for a request to one server."""
 
+    def arrive(self) -> None:
+        """Wait until the last step is complete."""
+
     def ask_first(
         self, method: str, header: Callable[[], Message], timeout_s: float, patience_s: float
     ) -> tuple[Any, Tensors]:
@@ -114,6 +117,8 @@ class WorkerMeetings:
         DeadlineError after `timeout_s`, naming those who have not and `what` they should have called; NotComingError at
         once if they have left or, with `is_between_steps` in sync mode, have made a step instead.
         """
+        if is_between_steps:
+            self._client.arrive()
         if self.size == 1:
             return [text]
         signs, since = -1, time.monotonic()

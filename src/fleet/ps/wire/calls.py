@@ -191,3 +191,14 @@ class ServerCall:
 def results(calls: Sequence[ServerCall]) -> list[tuple[Message, Tensors]]:
     """Every answer, in order."""
     return [call.result() for call in calls]
+
+
+def outcomes(calls: Sequence[ServerCall]) -> tuple[list[tuple[Message, Tensors]], list[FleetError]]:
+    """The answers, and the errors of calls that failed, when all are over."""
+    answers, errors = [], []
+    for call in calls:
+        try:
+            answers.append(call.result())
+        except FleetError as error:
+            errors.append(error)
+    return answers, errors

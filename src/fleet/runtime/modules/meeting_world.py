@@ -55,6 +55,9 @@ class EarlyWorker:
         """Who calls: a worker that has not joined the servers."""
         return ps_pb2.Caller(worker=self.worker, term=own_term())
 
+    def arrive(self) -> None:
+        """Return at once: it has sent nothing."""
+
     def ask_first(
         self, method: str, header: Callable[[], Message], timeout_s: float, patience_s: float
     ) -> tuple[Any, Tensors]:

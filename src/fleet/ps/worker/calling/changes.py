@@ -16,7 +16,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.status import FailedServerError
 from fleet.ps.wire.voices import voice_of
-from fleet.ps.worker.calling.outbox import Finished, NoOutbox
+from fleet.ps.worker.calling.outbox import REFUSED_BY_SOME, Finished, NoOutbox, all_or_none
 from fleet.ps.worker.calling.step_norm import keeps_pushes, settle_former
 
 if TYPE_CHECKING:
@@ -101,14 +101,16 @@ class WorkerChanges:
         timeout_s: float | None = None,
     ) -> list[Any]:
         """Have every server make a change; the answer of each. `turn`: the name by which the next life asks for it."""
+        self._client.arrive()
         with self._lock:
             whole = header(0)
             whole.ClearField("caller")
             change = _HalfMade(method, header, tensors, 0, method.encode() + whole.SerializeToString())
-            if self._half_made is not None and self._half_made.is_like(change):
-                change = self._half_made
-            elif self._half_made is not None:
-                self._make(self._half_made, timeout_s)
+            if (former := self._half_made) is not None and former.is_like(change):
+                change = former
+            elif former is not None and (former.method, method) != ("Load", "Load"):
+                with suppress(*(REFUSED_BY_SOME if method == "Load" else ())):  # it takes the place of everything
+                    self._make(former, timeout_s)
             change.number = change.number or self._client.next_number()
             change.turns += [turn] if turn else []
             return self._make(change, timeout_s)
@@ -135,7 +137,9 @@ class WorkerChanges:
 
         tensors = change.tensors or (lambda _: ())
         try:
-            answers = self._client.ask(change.method, change.numbered, tensors, timeout_s, write_down=write_down)
+            answers = self._client.ask(
+                change.method, change.numbered, tensors, timeout_s, write_down=write_down, answers_of=all_or_none
+            )
         except (UsageError, CheckpointError):  # refused: there is nothing to finish
             if not is_kept:
                 self._half_made = None
@@ -152,6 +156,9 @@ class WorkerChanges:
 
         `is_unfinished`: the script ends without `fleet.stop_worker()`, and whoever counts on this worker is told.
         """
+        if not is_unfinished:
+            self._client.arrive()
+            self.settle()
         number = self._client.next_number()
         while not self._has_left(number, is_unfinished=is_unfinished):
             pass

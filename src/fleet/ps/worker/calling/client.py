@@ -20,7 +20,7 @@ from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.changes import WorkerChanges
 from fleet.ps.worker.calling.joining import Joining, RowLimits, apart
 from fleet.ps.worker.calling.outbox import own_outbox
-from fleet.ps.worker.calling.pending import Answers, Pending, PendingPull
+from fleet.ps.worker.calling.pending import Answers, Pending, PendingPull, Unanswered
 from fleet.ps.worker.calling.requests import OutgoingPull, OutgoingPush, calls_to
 from fleet.ps.worker.calling.server_set import Elsewhere, ServerSet, following
 from fleet.ps.worker.parts.meters import measured
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from fleet.ps.worker.life.answer_file import AnswerFile
 
 DECLARE_PAUSE_S = 0.1
-
 _log = logging.getLogger(__name__)
 
 
@@ -92,6 +91,7 @@ class Client:
         self._outbox = own_outbox(worker)
         self.changes = WorkerChanges(self, self._outbox, answers)
         """Changes of the servers other than pushes."""
+        self.unanswered = Unanswered()
         self.encoder = Encoder(job, worker)
         self.row_limits = RowLimits(job)
 
@@ -252,6 +252,10 @@ class Client:
         with measured("push"):
             return Pending(self, push.send, self.note if self.row_limits or is_awaited else None, dense=want_dense)
 
+    def arrive(self) -> None:
+        """Wait until the last step is complete, where nobody has: what this worker does next comes behind it."""
+        self.unanswered.wait()
+
     def forget_passed(self) -> None:
         """Forget who had passed: this worker has waited for the ends of epochs that others came to."""
         self.passed = ()
@@ -290,6 +294,7 @@ class Client:
         timeout_s: float | None = None,
         servers: Sequence[int] | None = None,
         write_down: Callable[[Sequence[tuple[Any, Tensors]]], None] = lambda _: None,
+        answers_of: Callable[[Sequence[ServerCall]], list[tuple[Any, Tensors]]] = results,
     ) -> list[tuple[Any, Tensors]]:
         """Call every server and wait for all; `write_down` gets what is sent, one message for each, before it is."""
         limit_s = rpc_timeout_s() if timeout_s is None else timeout_s
@@ -302,7 +307,7 @@ class Client:
                 is_norm = method == "Norm"
                 calls = calls_to(server_set, method, messages, limit_s, chosen, waits_for_others=is_norm)
             try:
-                return results(calls)
+                return answers_of(calls)
             except MovedError:
                 if servers is not None:
                     raise

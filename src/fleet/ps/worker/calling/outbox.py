@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet import env
-from fleet.errors import CheckpointError, NotReadyError, OutdatedError, UsageError
+from fleet.errors import CheckpointError, CommunicationError, MovedError, NotReadyError, OutdatedError, UsageError
 from fleet.jobfiles.kept import LEFT
 from fleet.ps.job.patience import rpc_timeout_s, step_timeout_s
 from fleet.ps.journal.files import sync_folder, write_all
-from fleet.ps.journal.records import JournalError, JournalRecord, Kind, RecordPart, encode, read_one
+from fleet.ps.journal.records import MAGIC, JournalError, JournalRecord, Kind, RecordPart, encode, read_one
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import ServerCall, results
+from fleet.ps.wire.calls import ServerCall, outcomes, results
 from fleet.ps.wire.status import FailedServerError
 from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.step_norm import keeps_pushes, settle_again
@@ -41,7 +41,16 @@ REFUSED = UsageError, CheckpointError, FailedServerError
 LONGEST_CHANGE_S = 3600.0
 """How long a server may take for a change, which may be a load of all its rows."""
 
+_MARK = MAGIC.to_bytes(4, "little")
+_UNFINISHED = bytes(len(_MARK))
 _log = logging.getLogger(__name__)
+
+
+class HalfMadeError(CommunicationError):
+    """Some servers have made a change that others refuse: it is neither over nor undone."""
+
+
+REFUSED_BY_SOME = *REFUSED, HalfMadeError
 
 
 class Finished(NamedTuple):
@@ -108,18 +117,20 @@ class Outbox(NoOutbox):
     def finish(self, server_set: ServerSet, *, is_settled: bool = False) -> Finished | None:
         self._left.unlink(missing_ok=True)
         late = NotReadyError, OutdatedError  # servers of another run, or a later life has come and gone
+        change = self._change.read()
+        # A load takes the place of what was pushed before.
+        pushed = [] if change is not None and change.kind == Kind.LOAD else self._last_push()
         try:
-            self._finish_push(server_set, is_settled)
+            self._finish_push(server_set, pushed, is_settled)
         except late:
             pass
         except REFUSED as error:
             _log.warning("a push of this worker's former life is given up: %s", error)
         with suppress(*late):
-            return self._finish_change(server_set)
+            return None if change is None else self._finish_change(server_set, change)
         return None
 
-    def _finish_push(self, server_set: ServerSet, is_settled: bool) -> None:
-        messages = self._last_push()
+    def _finish_push(self, server_set: ServerSet, messages: Sequence[Message], is_settled: bool) -> None:
         if len(messages) != len(server_set.transports):  # what servers of another number had of it, these have
             return
         answers = _send(server_set, "Push", messages)
@@ -128,9 +139,7 @@ class Outbox(NoOutbox):
         if any(isinstance(reply, ps_pb2.PushReply.Header) and not reply.was_repeated for reply, _ in answers):
             _log.info("a push of this worker's former life had not reached all servers, and was sent again")
 
-    def _finish_change(self, server_set: ServerSet) -> Finished | None:
-        if (record := self._change.read()) is None:
-            return None
+    def _finish_change(self, server_set: ServerSet, record: JournalRecord) -> Finished | None:
         self.has_left = record.kind == Kind.LEAVE
         method = record.kind.name.capitalize()
         header = getattr(ps_pb2, f"{method}Request").Header
@@ -142,7 +151,9 @@ class Outbox(NoOutbox):
             for one, _ in messages:
                 one.caller.instance = 0
         try:
-            replies = [reply for reply, _ in _send(server_set, method, messages)]
+            replies = [reply for reply, _ in all_or_none(_calls(server_set, method, messages))]
+        except HalfMadeError as error:
+            raise HalfMadeError(f"{error}; or remove {self._change.path}, and load one checkpoint") from None
         except REFUSED as error:
             _log.warning("a %s of this worker's former life is given up: %s", method, error)
             return None
@@ -158,7 +169,13 @@ class Outbox(NoOutbox):
 
     def _last_push(self) -> list[Message]:
         messages = []
-        record = self._push.read()
+        try:
+            record = self._push.read()
+        except CheckpointError as error:
+            if not self._push.is_synced:
+                raise
+            _log.warning("%s. Power was lost while it was written, if nothing else: it is given up", error)
+            record = None
         for part in () if record is None else record.parts:
             header = ps_pb2.PushRequest.Header.FromString(part.header)
             if header.timeout_ms:
@@ -171,55 +188,90 @@ class Outbox(NoOutbox):
 
 
 class _File:
-    """A file of one record, which each that is written takes the place of."""
+    """A file of one record, which each that is written takes the place of.
+
+    Its first bytes are zeros while it is written: what is damaged then was sent to nobody.
+    """
 
     def __init__(self, path: Path, *, is_synced: bool) -> None:
-        self._path = path
-        self._is_synced = is_synced
+        self.path = path
+        self.is_synced = is_synced
         self._file = -1
 
     def write(self, kind: Kind, parts: Sequence[RecordPart]) -> None:
+        head, *body = encode(1, kind, parts)
         try:
             if self._file < 0:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                if self._is_synced:
-                    sync_folder(self._path.parent)
-                    sync_folder(self._path.parent.parent)
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                if self.is_synced:
+                    sync_folder(self.path.parent)
+                    sync_folder(self.path.parent.parent)
             os.lseek(self._file, 0, os.SEEK_SET)
-            write_all(self._file, encode(1, kind, parts))
-            if self._is_synced:
+            write_all(self._file, [_UNFINISHED + head[len(_UNFINISHED) :], *body])
+            if self.is_synced:
                 os.fdatasync(self._file)
+            os.pwrite(self._file, _MARK, 0)
         except OSError as error:
             raise UsageError(
-                f"a worker of a durable job writes down what it sends, and cannot in {self._path}: "
+                f"a worker of a durable job writes down what it sends, and cannot in {self.path}: "
                 f"{error.strerror or error}; make room on that disk"
             ) from None
 
     def read(self) -> JournalRecord | None:
         """The record; None if there is none, or half a one: its worker died while it wrote, before it sent anything."""
         try:
-            return read_one(self._path, memoryview(self._path.read_bytes()), 0)
-        except (OSError, JournalError):
+            data = self.path.read_bytes()
+        except FileNotFoundError:
             return None
+        except OSError as error:
+            raise self._damaged(error.strerror or str(error)) from None
+        try:
+            return read_one(self.path, memoryview(_MARK + data[len(_MARK) :]), 0)
+        except JournalError as error:
+            if not data or data.startswith(_UNFINISHED):
+                return None
+            raise self._damaged(str(error).partition(". ")[0]) from None
+
+    def _damaged(self, why: str) -> CheckpointError:
+        return CheckpointError(
+            f"{why}, and some servers may lack what a worker has written down there; bring the file back, or remove it "
+            "and load one checkpoint"
+        )
 
     def remove(self) -> None:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
 
 
 def _parts(messages: Sequence[Message]) -> list[RecordPart]:
     return [RecordPart(header.SerializeToString(), tensors) for header, tensors in messages]
 
 
+def all_or_none(calls: Sequence[ServerCall]) -> list[tuple[ProtoMessage, Tensors]]:
+    """The answers to a change that all servers have made; HalfMadeError if some refuse what others have made."""
+    answers, errors = outcomes(calls)
+    if not errors:
+        return answers
+    others = [error for error in errors if not isinstance(error, UsageError | CheckpointError)]
+    others.sort(key=lambda error: not isinstance(error, MovedError))
+    if others or not answers:
+        raise (others or errors)[0]
+    raise HalfMadeError(f"{errors[0]}, and other servers have made this change; mend that, and ask for it again")
+
+
 def _send(server_set: ServerSet, method: str, messages: Sequence[Message]) -> list[tuple[ProtoMessage, Tensors]]:
     """Have every server make what is one message for each."""
+    return results(_calls(server_set, method, messages))
+
+
+def _calls(server_set: ServerSet, method: str, messages: Sequence[Message]) -> list[ServerCall]:
     calls = []
     for server, (transport, (header, tensors)) in enumerate(zip(server_set.transports, messages, strict=True)):
         header.caller.term = server_set.term
         limit_s = getattr(header, "timeout_ms", 0) / 1000 + max(LONGEST_CHANGE_S, rpc_timeout_s())
         voice, moved = voice_of(transport, header.caller, method, waits_for_others=True), server_set.moved(server)
         calls.append(ServerCall(transport, method, header, tensors, limit_s, rpc_timeout_s(), voice, moved))
-    return results(calls)
+    return calls

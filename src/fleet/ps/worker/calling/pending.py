@@ -102,6 +102,23 @@ class Pending:
         return self._sent.server_set.answers(answers, self._sent.rows, dense=self._dense, kept=self._kept)
 
 
+class Unanswered:
+    """The push of a synchronous step that nobody has waited for yet; the servers may still lose it."""
+
+    def __init__(self) -> None:
+        self._sent: Pending | None = None
+
+    def put(self, sent: Pending | None) -> None:
+        """Keep a push until somebody waits for it; None: the one that is kept matters no more."""
+        self._sent = sent
+
+    def wait(self) -> None:
+        """Return when its step is complete, on all servers."""
+        sent, self._sent = self._sent, None
+        if sent is not None:
+            sent.results()
+
+
 class PendingPull:
     """Rows on their way; `finish` puts them into the lookups."""
 

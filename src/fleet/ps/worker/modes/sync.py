@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleet.ps.worker.calling.pending import Pending, PendingPull
+from fleet.ps.worker.calling.pending import PendingPull
 from fleet.ps.worker.calling.step_norm import keeps_pushes, must_settle, settle
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.sending.gradients import Gradients
@@ -21,11 +21,9 @@ class Sync(PushPolicy):
         super().__init__(setup)
         self._version = setup.version
         """How many steps all workers have done: the number of the step that comes next."""
-        self._sent: Pending | None = None
-        """The last push, if nobody has waited for its answer yet; the servers may still lose it."""
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
-        self._settle()
+        self._client.arrive()
         self._note(self._client.pull(lookups, version=self._version), lookups)
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
@@ -34,7 +32,7 @@ class Sync(PushPolicy):
         That is the dense parameters and, where they are known, the rows of the next batch: one request per server and
         step. Without either there is no hurry; the next pull waits.
         """
-        self._settle()
+        self._client.arrive()
         gradients.step = self._version
         has_dense = self._flat is not None
         if must_settle(self._client):
@@ -43,9 +41,9 @@ class Sync(PushPolicy):
         sent = self._client.push(gradients, want_dense=has_dense, lookups=following, is_awaited=True)
         self._version += 1
         if not has_dense and not following:
-            self._sent = sent
+            self._client.unanswered.put(sent)
             if self._client.first_decides:  # the other servers have not got it yet, and would stay a step behind
-                self._settle()
+                self._client.arrive()
             return
         version, dense = PendingPull(sent.results, following).finish(self._setup.device, True)
         if has_dense:
@@ -68,7 +66,7 @@ class Sync(PushPolicy):
         `steps` is how many steps of this worker there are. The dense parameters are not asked for: `refresh` gets them
         when the worker goes on.
         """
-        self._settle()
+        self._client.arrive()
         passed = Gradients(self._version, steps=steps, is_pass=True)
         if keeps_pushes(self._client.server_set):
             outcomes = settle(self._client, self._version, self._client.push(passed))
@@ -88,7 +86,7 @@ class Sync(PushPolicy):
             self._load(dense, version)
 
     def restart_at(self, version: int) -> None:
-        self._sent = None
+        self._client.unanswered.put(None)
         self._version = version
         super().restart_at(version)
 
@@ -97,10 +95,4 @@ class Sync(PushPolicy):
 
         With dense parameters `step` has waited for that; without any it has not, and a checkpoint would lack it.
         """
-        self._settle()
-
-    def _settle(self) -> None:
-        """Wait for the answer to the last push: its step is complete then, on all servers."""
-        sent, self._sent = self._sent, None
-        if sent is not None:
-            sent.results()
+        self._client.arrive()

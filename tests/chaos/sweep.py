@@ -3,7 +3,7 @@
     python tests/chaos/sweep.py                          100 runs in sync mode, 20 each in async and geo mode, 40 in
                                                          sync mode of scripts with several optimizers (loops), and 40
                                                          of a user's script that is killed from outside (outside);
-                                                         70 in which machines burn, in sync and async mode (burn-sync),
+                                                         100 in which machines burn, in sync and async mode (burn-sync),
                                                          and 60 of one with shrinks, loads and leaves (inside)
     python tests/chaos/sweep.py --only sync:17 --keep    one of them alone, with its logs
 
@@ -47,7 +47,7 @@ NUM_RUNS = {
     "loops": 40,
     "outside": 40,
     "burn-sync": 50,
-    "burn-async": 20,
+    "burn-async": 50,
     "inside": 60,
 }
 DEATHS = ("kill server", "kill worker", "torn-write")

@@ -29,6 +29,8 @@ class _Worker:
     """The numbers that its former lives had drawn, the newest last."""
     steps: int = 0
     """How many of its steps were taken, in all its lives."""
+    former_steps: int = 0
+    """How many of them in its former lives."""
     position: bytes = b""
     """The position that came with the last of them."""
     upto: int = 0
@@ -84,6 +86,7 @@ class Ledger:
             if entry.life:
                 entry.former = [*entry.former, entry.life][-NUM_FORMER:]
             entry.incarnation, entry.life, entry.upto, entry.later, entry.answers = incarnation, life, 0, set(), {}
+            entry.former_steps = entry.steps
             return True
 
     def incarnation(self, worker: int) -> int:
@@ -100,6 +103,10 @@ class Ledger:
         """How many steps of a worker were taken, and what came with the last."""
         entry = self._workers[worker]
         return entry.steps, entry.position
+
+    def has_steps(self, worker: int, steps: int) -> bool:
+        """Whether former lives of a worker have sent these steps here; 0: a push that is of no step."""
+        return 0 < steps <= self._workers[worker].former_steps
 
     def note(self, worker: int, steps: int, position: bytes) -> None:
         """Note where a worker is after a push that was applied; without a position the one before stays."""
@@ -135,6 +142,7 @@ class Ledger:
                     "life": entry.life,
                     "former": entry.former,
                     "steps": entry.steps,
+                    "former_steps": entry.former_steps,
                     "position": base64.b64encode(entry.position).decode(),
                     "upto": taken.upto,
                     "later": sorted(taken.later),
@@ -148,6 +156,7 @@ class Ledger:
         for entry, one in zip(self._workers, saved, strict=True):
             entry.incarnation, entry.life, entry.steps = int(one["incarnation"]), int(one["life"]), int(one["steps"])
             entry.former = list(one["former"])
+            entry.former_steps = int(one.get("former_steps", 0))
             entry.position = base64.b64decode(one["position"])
             entry.upto, entry.later = int(one["upto"]), set(one["later"])
             entry.answers = {int(number): base64.b64decode(text) for number, text in one.get("answers", {}).items()}

@@ -77,7 +77,12 @@ class ServerState:
             self.meetings.forget(worker)
 
     def push(self, update: PushedUpdate, skip: Skip = none) -> PushOutcome:
-        """Apply a push by itself, and count it."""
+        """Apply a push by itself, and count it.
+
+        Not one whose steps are here already, from a life of its worker that was lost before other servers had them.
+        """
+        if self.ledger.has_steps(update.worker, update.steps):
+            return PushOutcome(is_new=False)
         skipped = self.held.apply_mean([update], self._time_of(update), skip)
         self.ledger.note(update.worker, update.steps, update.position)
         staleness = 0

@@ -81,9 +81,14 @@ class Client:
         self.run = 0
         """Drawn by server 0 when the job began."""
         self.resumed_updates = 0
-        """How many updates of this worker the servers had when it joined: those of its former lives."""
+        """How many updates of this worker all servers had when it joined: those of its former lives."""
         self.resumed_position = b""
         """Where the data of this worker was after those updates, as its former life stored it."""
+        self.half_sent: set[int] = set()
+        """The last updates of pushes that only some servers have, from a life whose machine was lost.
+
+        They are made again, and servers that have them leave them out: so no push may go beyond one of these.
+        """
         self.num_ended = 0
         """Synchronous mode: how many steps had passes only, as far as this worker knows."""
         self.passed: tuple[int, ...] = ()
@@ -144,7 +149,9 @@ class Client:
                     wait.tell(Awaited(f"another worker to finish what it has begun: {why}", is_limited=True))
                 time.sleep(DECLARE_PAUSE_S)
         self.model_dir = replies[0].model_dir
-        self.resumed_updates, self.resumed_position = replies[0].steps, replies[0].position
+        behind = replies[0] if self.job.mode == "sync" else min(replies, key=lambda reply: reply.steps)
+        self.resumed_updates, self.resumed_position = behind.steps, behind.position
+        self.half_sent = {reply.steps for reply in replies if reply.steps > behind.steps}
         self.num_ended, self.passed = replies[0].num_ended, tuple(replies[0].passed)
         return all(reply.is_started for reply in replies), max(reply.version for reply in replies)
 

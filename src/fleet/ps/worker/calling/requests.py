@@ -162,7 +162,8 @@ class OutgoingPush:
                 tensors += dense[server]
             tensors += [pieces[server] for pieces in keys]
             messages.append((header, tensors))
-        messages[0][0].position = self.gradients.position
+        for header, _ in messages[: 1 if self.job.mode == "sync" else None]:
+            header.position = self.gradients.position
         return messages
 
 

@@ -223,7 +223,7 @@ class Async(PushPolicy):
         if first is None:
             return [], True
         pushes = [first]
-        while len(pushes) < self._setup.max_merge:
+        while len(pushes) < self._setup.max_merge and pushes[-1].gradients.steps not in self._client.half_sent:
             with self._queue.not_empty:
                 self._queue.not_empty.wait_for(lambda: self._queue.queue or self._is_flushing, self._setup.wait_s)
             try:

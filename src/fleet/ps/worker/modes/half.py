@@ -22,7 +22,7 @@ class HalfAsync(PushPolicy):
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
         self._waiting.append(gradients)
-        if len(self._waiting) >= self._setup.max_merge:
+        if len(self._waiting) >= self._setup.max_merge or gradients.steps in self._client.half_sent:
             self.flush()
         if following:
             self.pull(following)

@@ -150,8 +150,8 @@ proto: setup  ## Make the Python messages from proto/ps.proto
 	$(BIN)/python proto/generate.py src/fleet/ps/proto
 
 docs: setup  ## Rewrite the pages and stubs that are made from the code
-	$(BIN)/python -m fleet.strategy.reference > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
-	$(BIN)/python -m fleet_paddle.strategies.reference > docs/settings.md.new && mv docs/settings.md.new docs/migrate/settings.md
+	$(BIN)/python website/strategy_page.py > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
+	$(BIN)/python website/settings_page.py > docs/settings.md.new && mv docs/settings.md.new docs/migrate/settings.md
 	$(BIN)/python tests/support/pages/error_page.py  # src/fleet/error_texts.json, from docs/errors.md
 	$(BIN)/python website/plots.py
 	$(BIN)/python website/figures.py

@@ -15,7 +15,7 @@ from harness import measure
 
 import fleet
 from fleet.data import Shard
-from fleet.data.synthetic import Clicks
+from fleet_tools.synthetic import Clicks
 
 BATCH = 1000
 MOST_ROWS = 100_000

@@ -16,8 +16,8 @@ from held import Held
 
 import fleet
 from fleet.data import Batch, Schema, Shard, criteo
-from fleet.data.synthetic import Clicks
 from fleet.errors import UsageError
+from fleet_tools.synthetic import Clicks
 
 EVALUATED = 4096
 """Samples in a batch of evaluation, which needs less memory than training."""

@@ -32,7 +32,7 @@ def test_the_tutorial(tmp_path: Path) -> None:
     assert save_scripts("tutorial.md", tmp_path) == ["train.py", "serve.py", "columns.py"]
     for folder, first, samples in (("train", 0, 4000), ("test", 4000, 1000)):
         python(
-            "-m", "fleet.data.synthetic", f"clicks/{folder}", "--first", first, "--samples", samples, "--files", 2,
+            "-m", "fleet_tools.synthetic", f"clicks/{folder}", "--first", first, "--samples", samples, "--files", 2,
             cwd=tmp_path, warm=True,
         )  # fmt: skip
     assert float(auc_of(python("train.py", "clicks", "first", cwd=tmp_path, warm=True))) > 0.5

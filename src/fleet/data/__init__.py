@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from fleet._lazy import lazily
 
 if TYPE_CHECKING:
-    from fleet.data import synthetic as synthetic
     from fleet.data.columns.batch import Batch as Batch
     from fleet.data.columns.derived import Derived as Derived
     from fleet.data.columns.records import Ragged as Ragged
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from fleet.data.reading.memory import load as load
     from fleet.data.sharding import shard as shard
     from fleet.data.shards.base import Shard as Shard
+    from fleet_tools import synthetic as synthetic
 
 _HOMES = {
     "columns.batch": "Batch",
@@ -39,4 +39,4 @@ _HOMES = {
 }
 
 if not TYPE_CHECKING:  # a checker that saw __all__ would take what is imported above for private
-    __getattr__, __dir__, __all__ = lazily(__name__, _HOMES, modules={"synthetic": "synthetic"})
+    __getattr__, __dir__, __all__ = lazily(__name__, _HOMES, tools={"synthetic"})

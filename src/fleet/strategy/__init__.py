@@ -8,7 +8,6 @@
     mode.py              the parameter-server modes and the fields that choose them
     strategy.py          DistributedStrategy, made of all of them
     text.py              save and load
-    reference.py         docs/strategy.md
 
 To build a feature, declare its fields, and take its lines out of `fleet_paddle.strategies.not_built`; then `make docs`.
 """

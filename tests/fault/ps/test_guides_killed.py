@@ -48,7 +48,7 @@ def run(page: str, folder: Path, deaths: list[int], environ: pytest.MonkeyPatch)
             make = [
                 sys.executable,
                 "-m",
-                "fleet.data.synthetic",
+                "fleet_tools.synthetic",
                 f"clicks/{where}",
                 "--first",
                 first,

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, renamed={"run_check": "fleet.selfcheck:main"})
+alias(__name__, renamed={"run_check": "fleet_tools.selfcheck:main"})

@@ -10,7 +10,7 @@ from pathlib import Path
 from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
 
-SELFCHECK_MODULE = "fleet.selfcheck"
+SELFCHECK_MODULE = "fleet_tools.selfcheck"
 SPARE_COMMAND = (sys.executable, "-m", "fleet.runtime.spare")
 """What becomes a worker when it is told which."""
 COPY_COMMAND = (sys.executable, "-m", "fleet.ps.server")

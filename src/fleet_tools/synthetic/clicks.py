@@ -15,8 +15,8 @@ from fleet import _native
 from fleet.data.columns.batch import Batch
 from fleet.data.columns.checks import count_of
 from fleet.data.columns.schema import Schema, criteo
-from fleet.data.synthetic.files import write_files
 from fleet.errors import UsageError, UsageTypeError
+from fleet_tools.synthetic.files import write_files
 
 NUMBERS, SLOTS = 13, 26
 VOCABULARIES = (

@@ -1,4 +1,4 @@
-"""`python -m fleet.data.synthetic DIR`: made-up clicks in files."""
+"""`python -m fleet_tools.synthetic DIR`: made-up clicks in files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import sys
 import time
 from collections.abc import Sequence
 
-from fleet.data.synthetic.clicks import Clicks
 from fleet.errors import FleetError
+from fleet_tools.synthetic.clicks import Clicks
 
 _ABOUT = """\
 Writes made-up click logs with Criteo's columns: a label, 13 counts with gaps and 26 categories. The same command gives
 the same bytes everywhere, and what is already there is not written again.
 
-  python -m fleet.data.synthetic data/train --samples 2000000
-  python -m fleet.data.synthetic data/test --first 2000000 --samples 200000     other samples of the same model
+  python -m fleet_tools.synthetic data/train --samples 2000000
+  python -m fleet_tools.synthetic data/test --first 2000000 --samples 200000     other samples of the same model
 
 Read them with fleet.data.files("data/train", fleet.data.criteo(), batch_size=1000). The last line says the AUC of the
 true probabilities: a model can come near it, and not beyond.
@@ -25,7 +25,7 @@ true probabilities: a model can come near it, and not beyond.
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status."""
     parser = argparse.ArgumentParser(
-        "python -m fleet.data.synthetic", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+        "python -m fleet_tools.synthetic", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", help="where to; made if it is not there")
     parser.add_argument("--samples", type=int, default=1_000_000, metavar="N", help="how many (default: 1000000)")

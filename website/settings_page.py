@@ -1,11 +1,12 @@
-"""Writes docs/migrate/settings.md: `python -m fleet_paddle.strategies.reference > docs/migrate/settings.md`."""
+"""Writes docs/migrate/settings.md: `python website/settings_page.py > docs/migrate/settings.md`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from strategy_page import theme
+
 from fleet.json_form import shown
-from fleet.strategy.reference import theme
 from fleet_paddle.strategies.not_built import NOT_BUILT, Names, NotBuilt
 from fleet_paddle.strategies.program_strategy import ProgramFields
 

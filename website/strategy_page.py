@@ -1,4 +1,4 @@
-"""Writes docs/strategy.md from the declarations: `python -m fleet.strategy.reference > docs/strategy.md`."""
+"""Writes docs/strategy.md from the declarations: `python website/strategy_page.py > docs/strategy.md`."""
 
 from typing import Any
 

@@ -16,9 +16,9 @@ import fleet
 from fleet.data import Batch, criteo, hash_ids
 from fleet.data.columns.blocks import Problems
 from fleet.data.formats.choose import format_of
-from fleet.data.synthetic import Clicks
-from fleet.data.synthetic.__main__ import main
 from fleet.errors import UsageError, UsageTypeError
+from fleet_tools.synthetic import Clicks
+from fleet_tools.synthetic.__main__ import main
 
 CLICKS = Clicks(5000)
 
@@ -169,7 +169,7 @@ def test_the_command_writes_and_says_what_is_best(tmp_path: Path, capsys: pytest
     assert "error: " in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["--help"])
-    assert "python -m fleet.data.synthetic data/train --samples 2000000" in capsys.readouterr().out
+    assert "python -m fleet_tools.synthetic data/train --samples 2000000" in capsys.readouterr().out
 
 
 def test_more_samples_than_there_are_numbers() -> None:

@@ -6,9 +6,9 @@ for batch in clicks.batches(1000, last=2_000_000):      # fleet.data.Batch, as f
 clicks.write("data/train", last=2_000_000)              # the same samples in files for fleet.data.files
 clicks.ceiling(first=2_000_000)                         # the AUC of the true probabilities on the rest
 
-    python -m fleet.data.synthetic DIR --samples 1000000
+    python -m fleet_tools.synthetic DIR --samples 1000000
 """
 
-from fleet.data.synthetic.clicks import Clicks as Clicks
+from fleet_tools.synthetic.clicks import Clicks as Clicks
 
 __all__ = ["Clicks"]

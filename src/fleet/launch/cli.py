@@ -5,13 +5,14 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
 import click
 
-from fleet._lazy import offered
+from fleet._lazy import offered, tool
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotSupportedError
 from fleet.launch.arguments.misplaced import refuse_misplaced
 from fleet.launch.arguments.options import Options
@@ -68,7 +69,7 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
             return int(options or 0)
         if options.script:
             refuse_misplaced(parser, arguments, len(options.script_args), name, is_module=options.module)
-        return _launch(options)
+        return _launch(options) if options.render is None else _render(options, arguments)
     except click.NoSuchOption as error:
         return _complain(
             f"{error.option_name}: {ELSEWHERE.get(error.option_name.replace('-', '_'), error.format_message())}"
@@ -83,6 +84,14 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
         return _complain(str(error))
     except (click.Abort, KeyboardInterrupt):
         return 130
+
+
+def _render(options: Options, arguments: Sequence[str]) -> int:
+    from fleet.launch.planning.mistakes import refuse_contradictions
+
+    refuse_contradictions(options)
+    sys.stdout.write(tool("render")(options, arguments))
+    return 0
 
 
 def _complain(message: str, code: int = 2) -> int:

@@ -75,6 +75,8 @@ class Options:
     chaos: Chaos | None = None
     seed: int | None = None
     dry_run: bool = False
+    render: str | None = None
+    """The engine whose artefact is printed, and nothing started."""
     quiet: bool = False
     metrics_port: int | None = None
     """Where Prometheus finds the figures of this machine's processes; 0: at a free port."""

@@ -35,6 +35,7 @@ Examples:
   fleetrun --servers 10.0.0.1:6170 --workers 10.0.0.2,10.0.0.3 train.py    parameter servers, several machines
   fleetrun --nproc_per_node 2 --selfcheck                         does this machine work?
   fleetrun plan train.py                                          what fits where, and how to start it
+  fleetrun --server_num 2 --worker_num 4 --render k8s train.py    the same job for Kubernetes, printed
 
 Every process writes LOG_DIR/workerlog.N or LOG_DIR/serverlog.N; worker 0 is followed here. The exit code is that
 of the process that failed first, 128+n if signal n ended it, 2 if the arguments cannot work. What follows SCRIPT is
@@ -221,6 +222,12 @@ _PORT_OR_FREE = WholeNumber(0, 65535)
 )
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
 @click.option("--dry-run", "--dry_run", is_flag=True, help="Show what would start, start nothing.")
+@click.option(
+    "--render",
+    metavar="ENGINE",
+    help="Print what another engine needs to run this command line, and start nothing: slurm, k8s, jobset, kubeflow, "
+    "volcano, ray, torchx, skypilot or compose.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of a job that goes well; warnings and failures only.")
 @click.option(
     "--banner/--no-banner",

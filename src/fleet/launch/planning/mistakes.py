@@ -16,7 +16,7 @@ from fleet.launch.tls.certificates import refuse_tls
 def refuse_mistakes(options: Options) -> None:
     """Raise for the first mistake of the arguments."""
     refuse_counts(options)
-    _refuse_contradictions(options)
+    refuse_contradictions(options)
     refuse_tls(options)
     refuse_standby(options)
     refuse_durable(options)
@@ -24,7 +24,7 @@ def refuse_mistakes(options: Options) -> None:
     check_folder(Path(options.log_dir))
 
 
-def _refuse_contradictions(options: Options) -> None:
+def refuse_contradictions(options: Options) -> None:
     """Options that are fine alone but not together; none is accepted and then ignored."""
     is_listed = options.servers is not None or options.workers is not None
     if options.is_server_job and (options.ips or options.nproc_per_node or options.gpus):
@@ -46,7 +46,8 @@ def _refuse_contradictions(options: Options) -> None:
         raise UsageError(
             "--start_port has no meaning with --master: ports come from the operating system; leave it out"
         )
-    if options.nnodes.most > 1 and options.master is None and options.ips is None and not is_listed:
+    has_place = options.master is not None or options.ips is not None or is_listed or options.render is not None
+    if options.nnodes.most > 1 and not has_place:
         raise UsageError(f"--nnodes {options.nnodes} needs --master HOST:PORT, where the machines meet, or --ips")
     if options.ips is not None and options.nnodes.most not in (1, len(options.ips)):
         raise UsageError(f"--nnodes {options.nnodes}: --ips names {len(options.ips)} machines; leave --nnodes out")

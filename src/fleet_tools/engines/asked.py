@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import PurePosixPath
 
 from fleet.launch.arguments.options import MAX_LIVES, Options
+from fleet.launch.planning.script import SELFCHECK_MODULE
 from fleet.net import Endpoint
 
 SERVER_PORT, WORKER_PORT, MEETING_PORT = 6170, 6180, 6000
@@ -98,7 +99,7 @@ class EngineJob:
     def script(self) -> tuple[str, ...]:
         """What a worker runs, for a machine whose Python has another place."""
         if self.options.selfcheck:
-            return ("python", "-m", "fleet.selfcheck")
+            return ("python", "-m", SELFCHECK_MODULE)
         return ("python", *(("-m",) if self.options.module else ()), self.options.script, *self.options.script_args)
 
     @property

@@ -12,7 +12,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup ready data demo demo-collective demo-static test test-all test-cpp test-seeds public check format proto docs site site-serve fuzz fuzz-journals chaos model bench coverage sanitize pythons torches wheels sbom clean
+.PHONY: FORCE help setup ready data demo demo-collective demo-static test test-all test-cpp test-seeds public engines check format proto docs site site-serve fuzz fuzz-journals chaos model bench coverage sanitize pythons torches wheels sbom clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -129,6 +129,18 @@ test-cpp: setup  ## Run the tests of the C++ core alone
 test-seeds: setup  ## Run the samples of PaddlePaddle's guides, where their folder lies beside this one
 	@if [ -f $(SEEDS)/run_samples.py ]; then bash tests/support/samples.sh $(BIN)/python $(SEEDS)/run_samples.py --bin $(BIN); \
 		else echo "no $(SEEDS)/run_samples.py here; compat/tests has scripts of the same kind"; fi
+
+# Packages of engines lie apart from ours, and see ours behind their own; $(ENGINES)/bin/python has both.
+ENGINES := build/engines
+$(ENGINES)/.done: requirements/engines.txt | $(BIN)/python
+	@begin=$$(date +%s); rm -rf $(ENGINES); $(PYTHON) -m venv $(ENGINES) && \
+	$(ENGINES)/bin/python -m pip install --quiet -r $< && \
+	$(ENGINES)/bin/python -c 'import site, sys; open(site.getsitepackages()[0] + "/ours.pth", "w").write( \
+		"import site; site.addsitedir(%r)" % sys.argv[1])' "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')" && \
+	echo "the packages of requirements/engines.txt were installed in $$(($$(date +%s) - begin)) s" && touch $@
+
+engines: setup $(ENGINES)/.done  ## Check what other engines are given, and run it where that is possible
+	$(BIN)/python -m pytest -p no:cacheprovider --durations=10 -m "" tests/engines
 
 # SCRIPTS is the folder that holds them; their lists are in compat/tests/public/lists.
 public: setup  ## Run public scripts of PaddlePaddle, unchanged: make public SCRIPTS=folder [NAMES="book rec/dnn"]

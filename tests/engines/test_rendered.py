@@ -97,7 +97,7 @@ def test_pods_are_told_who_they_are(engine: str, words: tuple[str, ...]) -> None
         for text in (value for value in told.values() if isinstance(value, str)):
             for before in re.findall(r"\$\((\w+)\)", text):  # Kubernetes fills in only what stands before
                 assert names.index(before) < names.index("FLEET_SERVERS")
-    assert server["ports"] == [{"name": "grpc", "containerPort": 6170}]
+    assert server["ports"] == [{"name": "grpc", "containerPort": 6170, "protocol": "TCP"}]
     assert server["readinessProbe"]["grpc"] == {"port": 6170, "service": "fleet.ps.ParameterServer"}
     gpus = [container["resources"]["limits"].get("nvidia.com/gpu") for container in (server, worker)]
     assert gpus == (["1", "1"] if words is ON_GPUS else [None, None])

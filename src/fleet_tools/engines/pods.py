@@ -39,7 +39,7 @@ def server_container(
         "image": IMAGE,
         "command": _with_index(job.server, index),
         "env": _variables(job, {**(first or {}), "FLEET_ROLE": "server", "FLEET_SERVERS": servers}),
-        "ports": [{"name": "grpc", "containerPort": SERVER_PORT}],
+        "ports": [{"name": "grpc", "containerPort": SERVER_PORT, "protocol": "TCP"}],
         "startupProbe": {**probe, "periodSeconds": 2, "failureThreshold": Noted(900, "half an hour: a long journal")},
         "readinessProbe": {**probe, "periodSeconds": 5},
         "livenessProbe": {**probe, "periodSeconds": 20, "timeoutSeconds": 10, "failureThreshold": 6},
@@ -80,7 +80,9 @@ def _with_index(words: tuple[str, ...], index: str) -> list[str]:
 
 def pod(container: Mapping[str, object], **more: object) -> dict[str, object]:
     """A pod of one container, which has time to stop in order."""
-    return {**more, "terminationGracePeriodSeconds": GRACE_S, "containers": [container]}
+    writes = {"securityContext": {"fsGroup": Noted(1000, "choose: the group of the image's user")}}
+    kept = writes if container.get("volumeMounts") else {}
+    return {**more, **kept, "terminationGracePeriodSeconds": GRACE_S, "containers": [container]}
 
 
 def claim(mode: str) -> dict[str, object]:

@@ -18,12 +18,20 @@ TRAIN = ["python", "train.py"]
 VALUES: dict[tuple[str, ...], dict[str, Any]] = {
     SERVERS: {"servers": 2, "workers": 3, "command": [*TRAIN, "--lr", "0.1"]},
     DURABLE: {
-        **{"servers": 2, "workers": 3, "command": TRAIN, "lives": 10},
+        "servers": 2,
+        "workers": 3,
+        "command": TRAIN,
+        "lives": 10,
         "durable": {"folder": "/fleet/kept", "journal": "interval"},
     },
     ON_GPUS: {
-        **{"name": "own-train", "servers": 1, "workers": 2, "command": ["python", "-m", "own.train"]},
-        **{"serverDevice": "cuda", "serverGpus": 1, "workerGpus": 1},
+        "name": "own-train",
+        "servers": 1,
+        "workers": 2,
+        "command": ["python", "-m", "own.train"],
+        "serverDevice": "cuda",
+        "serverGpus": 1,
+        "workerGpus": 1,
     },
     COLLECTIVE: {"servers": 0, "workers": 2, "command": []},
 }

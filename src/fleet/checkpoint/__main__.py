@@ -1,7 +1,5 @@
 """`python -m fleet.checkpoint verify FOLDER`: whether what was saved there is whole."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

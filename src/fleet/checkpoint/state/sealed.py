@@ -5,8 +5,6 @@ differ from them. A file never changes, so two names for it are as good as a cop
 file system it is copied. They load into a table of the same layout as they are, and into any other row by row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol

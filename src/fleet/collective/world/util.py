@@ -1,7 +1,5 @@
 """`fleet.util`: small collective calls for scripts, and the rule that divides files among workers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, Literal

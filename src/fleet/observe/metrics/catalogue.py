@@ -4,8 +4,6 @@ A sample of another name is refused where it is made, so this page and docs/obse
 list all there are. Units are base units: seconds, bytes, and counts of what the name says.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """What happens to a process now and then: a checkpoint, a recovery, a snapshot. One line each, for the page."""
 
-from __future__ import annotations
-
 import time
 from typing import Literal
 

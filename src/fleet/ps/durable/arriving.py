@@ -5,15 +5,13 @@ training went on, and keeps them as a snapshot. What those servers write when al
 of its journal; from then on it can take their place, and does when a file says so.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,12 +28,9 @@ from fleet.ps.job.spec import JobSpec
 from fleet.ps.journal.records import JournalError, JournalRecord, Kind, RecordPart
 from fleet.ps.journal.snapshots import newest_snapshot, read_snapshot
 from fleet.ps.proto import ps_pb2
-from fleet.ps.steps.core import EVERYBODY
+from fleet.ps.steps.core import EVERYBODY, Core
 from fleet.ps.steps.parts import adopt, exported, rows_part
 from fleet.ps.wire import callers
-
-if TYPE_CHECKING:
-    from fleet.ps.steps.core import Core
 
 Phase = ps_pb2.ReshardRequest.Phase
 Reply = ps_pb2.ReshardReply.Header

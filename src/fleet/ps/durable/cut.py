@@ -21,15 +21,15 @@ from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.observe.waits.waiting import workers_text
 from fleet.ps.durable import storage
 from fleet.ps.durable.saves import IDLE_S, Moved, SaveMoment, Saves, Write, copied
+from fleet.ps.held.holdings import Holdings
 from fleet.ps.job.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire import callers
+from fleet.ps.wire.messages import Tensors
 from fleet.ps.wire.taken_pushes import TakenPushes
 
 if TYPE_CHECKING:
-    from fleet.ps.held.holdings import Holdings
     from fleet.ps.steps.core import Core
-    from fleet.ps.wire.messages import Tensors
 
 DOOR_S = 30.0
 """How long a server waits for the next call about a cut, and for pushes that are in it."""

@@ -20,8 +20,11 @@ from fleet import _native
 from fleet.errors import CommunicationError, FleetError, UsageError
 from fleet.jobfiles.layouts import Layouts, own_layout, own_layouts
 from fleet.observe.waits.waiting import workers_text
+from fleet.ps.durable.cut import Cuts
 from fleet.ps.durable.durability import portions
+from fleet.ps.durable.saves import Saves
 from fleet.ps.held.changed_keys import ChangedKeys, among, only
+from fleet.ps.held.holdings import Holdings
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter
 from fleet.ps.proto import ps_pb2
@@ -30,9 +33,6 @@ from fleet.ps.wire import callers
 from fleet.ps.wire.taken_pushes import TakenPushes
 
 if TYPE_CHECKING:
-    from fleet.ps.durable.cut import Cuts
-    from fleet.ps.durable.saves import Saves
-    from fleet.ps.held.holdings import Holdings
     from fleet.ps.steps.core import Core
 
 SILENCE_S = 30.0

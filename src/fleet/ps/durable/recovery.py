@@ -1,7 +1,5 @@
 """What the records of a journal mean: a server's state is made from its newest snapshot and the records after it."""
 
-from __future__ import annotations
-
 import json
 import logging
 import time

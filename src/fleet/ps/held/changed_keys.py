@@ -1,12 +1,10 @@
 """Which rows have changed since a copy of them began; which have been deleted, as files for other copies."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +12,7 @@ from numpy.typing import NDArray
 from fleet.checkpoint.files.names import file_name_of
 from fleet.errors import UsageError
 from fleet.ps.held.applicable import raise_if_full
-
-if TYPE_CHECKING:
-    from fleet.ps.held.requests import AssignedRows, PushedUpdate
-
+from fleet.ps.held.requests import AssignedRows, PushedUpdate
 
 _NOTED_AT_ONCE = 1 << 20
 

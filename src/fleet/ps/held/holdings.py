@@ -1,7 +1,5 @@
 """What a server holds: its part of every table and of the dense parameters, and tensors that it only keeps."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Sequence

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleet import _native
+from fleet.ps.job.spec import JobSpec
 
 if TYPE_CHECKING:
     from fleet.ps.held.requests import PushedUpdate
-    from fleet.ps.job.spec import JobSpec
 
 _SLICE = 1 << 18
 

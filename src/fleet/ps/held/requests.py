@@ -1,10 +1,8 @@
 """The gradients of one push and the keys of a pull, read from a request and checked whole before anything is done."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +12,11 @@ from fleet.checkpoint import Form
 from fleet.errors import UsageError
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.journal.records import RecordPart
+from fleet.ps.proto import ps_pb2
 from fleet.ps.wire import callers
 from fleet.ps.wire.formats import exact_groups
+from fleet.ps.wire.messages import Tensor, Tensors
 from fleet.strategy.wire import FORMATS
-
-if TYPE_CHECKING:
-    from fleet.ps.proto import ps_pb2
-    from fleet.ps.wire.messages import Tensor, Tensors
 
 Number = TypeVar("Number", bound=np.generic)
 Columns = tuple[

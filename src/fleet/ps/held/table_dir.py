@@ -3,8 +3,6 @@
 What is in it means nothing to the next process: journals and checkpoints link to the files that they need.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

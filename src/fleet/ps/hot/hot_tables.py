@@ -1,30 +1,24 @@
 """The tables of a job whose hot rows are trained where the model is, and what keeps everybody else from noticing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from google.protobuf.message import Message
 
 from fleet.errors import UsageError
 from fleet.ps.hot.hot_rows import HotRows, SlotGradients, SlotPlacement
 from fleet.ps.job.rule_table import RULES
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.server.service import Service
+from fleet.ps.wire.messages import Tensors
 from fleet.ps.wire.transport import Answer, LocalTransport, Transport
-from fleet.ps.worker.parts.contract import NoHotTables
+from fleet.ps.worker.asking.lookup import Lookup
+from fleet.ps.worker.asking.side_thread import After, NoSideThread
+from fleet.ps.worker.calling.client import Client
+from fleet.ps.worker.parts.contract import Done, NoHotTables, Update
 from fleet.ps.worker.sending.norms import is_finite, nonfinite_error
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from fleet.ps.job.spec import JobSpec, TableSpec
-    from fleet.ps.wire.messages import Tensors
-    from fleet.ps.worker.asking.lookup import Lookup
-    from fleet.ps.worker.asking.side_thread import After, NoSideThread
-    from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.parts.contract import Done, Update
 
 UNCONCERNED = frozenset({"Declare", "Start", "Keep", "Push", "Meet", "Take"})
 """Calls that read no rows; a push has none of these tables."""

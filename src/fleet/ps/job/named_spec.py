@@ -1,7 +1,5 @@
 """Rules, initialisers and entries as declared: a name that the native core knows, and its arguments."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -12,8 +12,6 @@ all blocks in order and the number of servers and returns one server for each:
 [('a', 1), ('bb', 0)]
 """
 
-from __future__ import annotations
-
 import inspect
 import zlib
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """`python -m fleet.ps.journal DIR`, or `fleetrun --verify-journal DIR`: whether what a durable job keeps is whole."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The journal of a copy: the very bytes of its server's, segment by segment, until the copy leads."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 

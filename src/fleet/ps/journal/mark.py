@@ -7,8 +7,6 @@ It is written after each record, and costs no more than that: nobody waits until
 runs, the journal must go as far as the last record; after a loss of power, as far as the last one that was synced.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import struct

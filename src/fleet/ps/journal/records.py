@@ -9,8 +9,6 @@ nobody finished writing. So is the last one where it lacks a page, which then re
 had all of it. The first of a file is never taken for that: without it nothing says whose file it is.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator, Sequence
 from enum import IntEnum

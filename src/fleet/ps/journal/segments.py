@@ -1,7 +1,5 @@
 """What a server that died has left of its journal: its segments in order, the last of them cut where a record tore."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator

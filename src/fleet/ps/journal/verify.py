@@ -3,8 +3,6 @@
 What recovery would refuse is found here, and also damage in rows of sealed files, which a recovery does not read.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ INTERVAL  the disk has those that are older than a second
 ALWAYS    the disk has a record before `append` returns; records that come at once share a write
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -1,19 +1,15 @@
 """A worker's way to the notes on server 0, over a connection of its own."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import TimeoutError as LateError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.errors import CommunicationError, FleetError, MovedError
 from fleet.jobfiles.terms import own_term
 from fleet.observe.stall.board import Board
 from fleet.ps.proto import ps_pb2
-
-if TYPE_CHECKING:
-    from fleet.ps.wire.transport import Transport
+from fleet.ps.wire.transport import Transport
 
 LIMIT_S = 3.0
 RETRY_S = 0.05

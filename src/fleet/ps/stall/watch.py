@@ -4,8 +4,6 @@ A worker knows itself what it waits for: its long waits are noted (`fleet.observ
 are missing, as server 0 knows them, or with the server that owes an answer. The watches talk through notes on server 0.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import logging
@@ -13,7 +11,6 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, FleetError
 from fleet.jobfiles.ending import has_failed
@@ -28,9 +25,7 @@ from fleet.ps.stall.remote_board import RemoteBoard, asked
 from fleet.ps.stall.report import Limits, WaitFindings, outcome_of
 from fleet.ps.stall.run_time import RanTime
 from fleet.ps.stall.state import OverdueWait, WorkerState
-
-if TYPE_CHECKING:
-    from fleet.ps.wire.transport import Transport
+from fleet.ps.wire.transport import Transport
 
 # Beyond this many workers each one looks less often, so that server 0 is asked at most 40 times a second, but often
 # enough for a report to be there before a step gives up (STEP_GRACE_S).

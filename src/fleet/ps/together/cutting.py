@@ -1,7 +1,5 @@
 """A worker's side of a cut: one moment of all servers, while training goes on (docs/adr/0020-one-cut.md)."""
 
-from __future__ import annotations
-
 import logging
 import secrets
 import time
@@ -9,20 +7,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.message import Message
 
 from fleet.errors import CheckpointError, FleetError, MovedError
 from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
+from fleet.ps.wire.messages import Tensors
 from fleet.ps.wire.taken_pushes import TakenPushes
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.calling.requests import GRACE_S
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from fleet.ps.wire.messages import Tensors
 
 # How long pushes that some servers have may take to reach the others; servers wait a little longer.
 PUSHES_S = 25.0

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import UsageError
+from fleet.ps.job.dense_spec import DenseSpec
+from fleet.ps.job.spec import JobSpec
 from fleet.ps.wire import callers
 from fleet.strategy.wire import FORMATS
 
 if TYPE_CHECKING:
-    from fleet.ps.job.dense_spec import DenseSpec
-    from fleet.ps.job.spec import JobSpec
     from fleet.ps.proto import ps_pb2
     from fleet.ps.wire.messages import Tensor, Tensors
 

@@ -1,17 +1,13 @@
 """How a worker finds out what keeps a server from answering."""
 
-from __future__ import annotations
-
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.errors import FleetError
 from fleet.observe.waits.waiting import Awaited
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import Voice
-
-if TYPE_CHECKING:
-    from fleet.ps.wire.transport import Transport
+from fleet.ps.wire.transport import Transport
 
 # How long a server may take to say what it waits for, while it is waited for anyway.
 ASK_S = 2.0

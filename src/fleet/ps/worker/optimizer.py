@@ -1,29 +1,22 @@
 """`fleet.distributed_optimizer`: a torch optimizer whose step runs on the servers."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.optim.closure import loss_of
 from fleet.optim.uncopied import Uncopied
 from fleet.ps.job.from_torch import check_unchanged
+from fleet.ps.job.named_spec import RuleSpec
 from fleet.ps.worker.sending.norms import clip_here
-from fleet.ps.worker.worker import has_left
-
-if TYPE_CHECKING:
-    from torch.utils.hooks import RemovableHandle
-
-    from fleet.ps.job.named_spec import RuleSpec
-    from fleet.ps.worker.worker import Worker
-
+from fleet.ps.worker.worker import Worker, has_left
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from fleet.errors import UsageError
+from fleet.ps.job.spec import TableSpec
 from fleet.ps.job.staging import download, upload, wait_for
 from fleet.ps.worker.asking.keys import Route, route, route_there
 from fleet.ps.worker.parts.meters import measured, routed
 
 if TYPE_CHECKING:
     from fleet.ps.hot.hot_rows import SlotPlacement
-    from fleet.ps.job.spec import TableSpec
 
 CPU = torch.device("cpu")
 

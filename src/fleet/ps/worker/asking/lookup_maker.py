@@ -6,17 +6,15 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+import torch
+
 from fleet.ps.worker.asking.lookup import Lookup, Request, completed, make_lookup
-from fleet.ps.worker.asking.side_thread import used_here
-from fleet.ps.worker.parts.contract import StepPart, Update
+from fleet.ps.worker.asking.side_thread import After, MadeLater, MadeNow, NoSideThread, used_here
+from fleet.ps.worker.parts.contract import NoHotTables, StepPart, Update
 
 if TYPE_CHECKING:
-    import torch
-
-    from fleet.ps.worker.asking.side_thread import After, MadeLater, MadeNow, NoSideThread
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.modes.base import PushPolicy
-    from fleet.ps.worker.parts.contract import NoHotTables
 
 log = logging.getLogger(__name__)
 

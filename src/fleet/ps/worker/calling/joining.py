@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.errors import UsageError
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
+from fleet.ps.job.spec import JobSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
 
 if TYPE_CHECKING:
-    from fleet.ps.job.spec import JobSpec
     from fleet.ps.worker.calling.pending import Answers
     from fleet.ps.worker.calling.server_set import ServerSet
 

@@ -13,12 +13,12 @@ from fleet.errors import CommunicationError, MovedError, UsageError
 from fleet.ps.job.staging import host_buffer
 from fleet.ps.wire.calls import ServerCall, results
 from fleet.ps.wire.formats import decoded_answer
+from fleet.ps.worker.asking.lookup import Lookup
+from fleet.ps.worker.calling.server_set import ServerSet
 from fleet.ps.worker.parts.meters import measured
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor, Tensors
-    from fleet.ps.worker.asking.lookup import Lookup
-    from fleet.ps.worker.calling.server_set import ServerSet
 
 Answers = list[tuple[Any, "Tensors"]]
 

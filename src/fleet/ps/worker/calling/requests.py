@@ -3,26 +3,22 @@
 Each may be sent several times: when other servers have taken the place of these, it is cut anew for them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from fleet.ps.job.patience import rpc_timeout_s, step_timeout_s
+from fleet.ps.job.spec import JobSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.formats import number_of
+from fleet.ps.wire.messages import Tensor, Tensors
 from fleet.ps.wire.voices import voice_of
+from fleet.ps.worker.asking.lookup import Lookup
 from fleet.ps.worker.calling.pending import Sent
-
-if TYPE_CHECKING:
-    from fleet.ps.job.spec import JobSpec
-    from fleet.ps.wire.messages import Tensor, Tensors
-    from fleet.ps.worker.asking.lookup import Lookup
-    from fleet.ps.worker.calling.server_set import ServerSet
-    from fleet.ps.worker.sending.gradients import Gradients
+from fleet.ps.worker.calling.server_set import ServerSet
+from fleet.ps.worker.sending.gradients import Gradients
 
 Header = TypeVar("Header", ps_pb2.PullRequest.Header, ps_pb2.PushRequest.Header)
 

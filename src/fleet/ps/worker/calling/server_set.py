@@ -24,14 +24,13 @@ from fleet.jobfiles.layouts import Layouts
 from fleet.jobfiles.terms import Terms, own_whereabouts
 from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.spec import JobSpec
-from fleet.ps.worker.asking.keys import split
+from fleet.ps.worker.asking.keys import Route, split
+from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor
     from fleet.ps.wire.transport import Transport
-    from fleet.ps.worker.asking.keys import Route
     from fleet.ps.worker.calling.pending import Answers
-    from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 _FOLLOW_S = 10.0
 _LOOK_S = 0.02

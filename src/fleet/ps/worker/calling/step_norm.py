@@ -15,12 +15,12 @@ from fleet.ps.job.patience import is_durable, rpc_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
 from fleet.ps.wire.voices import voice_of
+from fleet.ps.worker.calling.pending import Pending
 from fleet.ps.worker.calling.requests import GRACE_S
+from fleet.ps.worker.calling.server_set import ServerSet
 
 if TYPE_CHECKING:
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.calling.pending import Pending
-    from fleet.ps.worker.calling.server_set import ServerSet
 
 Outcome = ps_pb2.PushReply.Header
 

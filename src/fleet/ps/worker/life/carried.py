@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from fleet.ps.worker.parts.contract import StepPart
+from fleet.observe.metrics.steps import StepCount
+from fleet.ps.worker.asking.lookup import Lookup
+from fleet.ps.worker.life.progress import ScriptProgress
+from fleet.ps.worker.parts.contract import StepPart, Update
 
 if TYPE_CHECKING:
-    from fleet.observe.metrics.steps import StepCount
-    from fleet.ps.worker.asking.lookup import Lookup
-    from fleet.ps.worker.life.progress import ScriptProgress
-    from fleet.ps.worker.parts.contract import Update
     from fleet.ps.worker.sending.flat import FlatParameters
 
 log = logging.getLogger(__name__)

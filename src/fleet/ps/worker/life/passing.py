@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.ps.worker.life.progress import ScriptProgress
+from fleet.ps.worker.parts.contract import Done
+
 if TYPE_CHECKING:
     from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.modes.sync import Sync
-    from fleet.ps.worker.parts.contract import Done
 
 TURN = "pass"
 """The name by which ends of epochs are counted."""

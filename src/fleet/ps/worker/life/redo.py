@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from fleet.ps.worker.asking.lookup import Lookup
+from fleet.ps.worker.life.carried import Carried
 from fleet.ps.worker.life.inputs import StepInputs
-from fleet.ps.worker.parts.contract import StepPart
+from fleet.ps.worker.parts.contract import StepPart, Update
+from fleet.ps.worker.sending.flat import FlatParameters
 
 if TYPE_CHECKING:
-    from fleet.ps.worker.asking.lookup import Lookup
-    from fleet.ps.worker.life.carried import Carried
     from fleet.ps.worker.modes.base import PushPolicy
-    from fleet.ps.worker.parts.contract import Update
-    from fleet.ps.worker.sending.flat import FlatParameters
 
 log = logging.getLogger(__name__)
 

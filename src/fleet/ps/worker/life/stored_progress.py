@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleet.ps.worker.parts.contract import StepPart
+from fleet.observe.metrics.steps import StepCount
+from fleet.ps.worker.life.progress import ScriptProgress
+from fleet.ps.worker.parts.contract import StepPart, Update
 
 if TYPE_CHECKING:
-    from fleet.observe.metrics.steps import StepCount
     from fleet.ps.worker.life.carried import Carried
-    from fleet.ps.worker.life.progress import ScriptProgress
-    from fleet.ps.worker.parts.contract import Update
 
 
 class StoredProgress(StepPart):

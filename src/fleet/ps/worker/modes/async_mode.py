@@ -1,7 +1,5 @@
 """Asynchronous: a worker never waits for the others, and for its own pushes only when too many are under way."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -9,19 +7,15 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYetError
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fleet.ps.job.patience import rpc_timeout_s
-from fleet.ps.worker.calling.pending import PendingPull
+from fleet.ps.wire.messages import Tensors
+from fleet.ps.worker.asking.lookup import Lookup
+from fleet.ps.worker.calling.pending import Answers, PendingPull
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.parts.meters import measured
 from fleet.ps.worker.sending.gradients import Gradients
 from fleet.ps.worker.sending.merge import merged
-
-if TYPE_CHECKING:
-    from fleet.ps.wire.messages import Tensors
-    from fleet.ps.worker.asking.lookup import Lookup
-    from fleet.ps.worker.calling.pending import Answers
 
 _POLL_S = 0.2
 

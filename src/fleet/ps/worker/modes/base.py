@@ -10,27 +10,21 @@ A worker calls, in this order, for every batch:
 and `flush()` when everything it sent must have arrived, `stop()` once at the end. All from one thread.
 """
 
-from __future__ import annotations
-
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
 from fleet.errors import CommunicationError
+from fleet.ps.wire.messages import Tensors
+from fleet.ps.worker.asking.lookup import Lookup
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.calling.pending import PendingPull
 from fleet.ps.worker.parts.meters import measured
+from fleet.ps.worker.sending.flat import FlatParameters
 from fleet.ps.worker.sending.gradients import Gradients
-
-if TYPE_CHECKING:
-    from fleet.ps.wire.messages import Tensors
-    from fleet.ps.worker.asking.lookup import Lookup
-    from fleet.ps.worker.sending.flat import FlatParameters
-
 
 _log = logging.getLogger(__name__)
 

@@ -1,24 +1,20 @@
 """Geo: a worker trains on copies of its own; every k steps differences go out and fresh values come back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from fleet import _native
 from fleet.errors import FleetError, NotSupportedError
+from fleet.ps.job.spec import TableSpec
 from fleet.ps.job.staging import host_buffer
+from fleet.ps.wire.messages import Tensors
 from fleet.ps.worker.asking.keys import Route, unique
 from fleet.ps.worker.asking.lookup import CPU, Lookup
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.modes.geo_exchange import ChangedRows, DenseCopy, Exchange
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
-
-if TYPE_CHECKING:
-    from fleet.ps.job.spec import TableSpec
-    from fleet.ps.wire.messages import Tensors
 
 # By how much servers may round a value that they store.
 _ROUNDING = {"float32": 0.0, "float16": 2.0**-10, "bfloat16": 2.0**-7}

@@ -1,10 +1,9 @@
 """One exchange of geo mode: differences of a window go to the servers, in a thread, while training goes on."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,19 +11,14 @@ from numpy.typing import NDArray
 
 from fleet.errors import CommunicationError
 from fleet.ps.job.patience import rpc_timeout_s
+from fleet.ps.wire.messages import Tensor, Tensors
 from fleet.ps.worker.asking.keys import Route
 from fleet.ps.worker.asking.lookup import CPU, Lookup, Request
+from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.calling.pending import PendingPull
 from fleet.ps.worker.parts.meters import measured
+from fleet.ps.worker.sending.flat import FlatParameters
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from fleet.ps.wire.messages import Tensor, Tensors
-    from fleet.ps.worker.calling.client import Client
-    from fleet.ps.worker.sending.flat import FlatParameters
-
 
 # On top of what the calls themselves may take.
 _GRACE_S = 30.0

@@ -1,16 +1,11 @@
 """Half-asynchronous: workers do not wait for each other, but each waits for its own merged push."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from fleet.ps.worker.asking.lookup import Lookup
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.sending.gradients import Gradients
 from fleet.ps.worker.sending.merge import merged
-
-if TYPE_CHECKING:
-    from fleet.ps.worker.asking.lookup import Lookup
 
 
 class HalfAsync(PushPolicy):

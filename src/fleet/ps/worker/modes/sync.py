@@ -1,17 +1,12 @@
 """Synchronous: a step ends when every worker's gradients are in, and everybody goes on from the same parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from fleet.ps.worker.asking.lookup import Lookup
 from fleet.ps.worker.calling.pending import PendingPull
 from fleet.ps.worker.calling.step_norm import keeps_pushes, must_settle, settle
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.sending.gradients import Gradients
-
-if TYPE_CHECKING:
-    from fleet.ps.worker.asking.lookup import Lookup
 
 
 class Sync(PushPolicy):

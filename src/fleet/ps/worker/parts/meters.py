@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fleet.observe.metrics.registry import Sample, registry
-from fleet.observe.metrics.steps import steps
+from fleet.observe.metrics.steps import StepCount, steps
 from fleet.observe.tracing import profiler
 from fleet.observe.tracing.tracer import tracer
 from fleet.ps.wire import traced
 from fleet.ps.worker.parts import meters
-from fleet.ps.worker.parts.contract import StepPart
+from fleet.ps.worker.parts.contract import StepPart, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fleet.observe.metrics.steps import StepCount
     from fleet.ps.worker.asking.lookup import Lookup
-    from fleet.ps.worker.parts.contract import Update
 
 
 _lock = threading.Lock()

@@ -24,11 +24,11 @@ import torch
 from fleet.ps.wire.transport import TakesAhead
 from fleet.ps.worker.parts.contract import Done, StepPart, Update
 from fleet.ps.worker.parts.meters import count
+from fleet.ps.worker.sending.flat_layout import Portion
 
 if TYPE_CHECKING:
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.sending.flat import FlatParameters
-    from fleet.ps.worker.sending.flat_layout import Portion
 
 BUCKET_BYTES = 256 << 10
 """The least size of a bucket, but for the last one of a group: each bucket costs a message."""

@@ -6,13 +6,10 @@ rows it keeps nothing: there may be more of them than fit into its memory, and m
 rounded without a bias instead (docs/adr/0028-fewer-bytes.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,11 +20,9 @@ from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.formats import FLOAT32, Floats, decoded_dense, number_of
+from fleet.ps.wire.messages import Tensor
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 from fleet.strategy.wire import WireConfigs
-
-if TYPE_CHECKING:
-    from fleet.ps.wire.messages import Tensor
 
 _WORKER = 0x9E3779B97F4A7C15  # sets the seeds of workers far apart: no two round alike
 _MASK = (1 << 64) - 1

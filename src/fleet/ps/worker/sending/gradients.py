@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from fleet.ps.wire.formats import decoded_rows
+from fleet.ps.worker.asking.lookup import Lookup
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor
-    from fleet.ps.worker.asking.lookup import Lookup
     from fleet.ps.worker.sending.encoding import EncodedDense
 
 

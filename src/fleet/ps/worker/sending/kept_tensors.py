@@ -20,15 +20,13 @@ from torch import nn
 
 from fleet.checkpoint import DTYPES, Form
 from fleet.errors import CommunicationError, UsageError
-from fleet.ps.job.spec import KeptTensor
-from fleet.ps.wire.messages import MAX_MESSAGE_BYTES
+from fleet.ps.job.spec import JobSpec, KeptTensor
+from fleet.ps.wire.messages import MAX_MESSAGE_BYTES, Tensor, Tensors
+from fleet.ps.worker.sending.flat import FlatParameters
 
 if TYPE_CHECKING:
-    from fleet.ps.job.spec import JobSpec
-    from fleet.ps.wire.messages import Tensor, Tensors
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.modes.base import PushPolicy
-    from fleet.ps.worker.sending.flat import FlatParameters
 
 
 log = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ import torch
 from fleet import _native
 from fleet.errors import UsageError
 from fleet.ps.job.corrections import factor_of
+from fleet.ps.worker.asking.lookup import Lookup
 
 if TYPE_CHECKING:
-    from fleet.ps.worker.asking.lookup import Lookup
     from fleet.ps.worker.worker import Worker
 
 

@@ -191,7 +191,7 @@ class RealWorker:
         held.result()
 
     def _steps(self) -> dict[str, Callable[[int, int], None]]:
-        return {PUSH: self._push, LEAVE: lambda _, __: self.client.leave(), SHRINK: self._shrink}
+        return {PUSH: self._push, LEAVE: lambda _, __: self.client.changes.leave(), SHRINK: self._shrink}
 
     def _push(self, place: int, steps: int) -> None:
         keys = torch.tensor(keys_of(self.size, self.number, place))

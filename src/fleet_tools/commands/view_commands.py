@@ -12,15 +12,15 @@ import click
 
 from fleet.errors import UsageError
 from fleet.launch.run.output import say
-from fleet.launch.watching.access import own_access
-from fleet.launch.watching.door import WatchDoor
-from fleet.launch.watching.routes import page_routes
-from fleet.observe.metrics.picture import observed, read_picture
 from fleet.observe.trace_files import own_files
 from fleet.observe.tracing.window import Window
-from fleet_tools.commands import terminal
 from fleet_tools.traces.gathering import NAME, in_a_line, write_trace
 from fleet_tools.traces.reading import read_trace
+from fleet_tools.watching import terminal
+from fleet_tools.watching.access import own_access
+from fleet_tools.watching.door import WatchDoor
+from fleet_tools.watching.picture import observed, read_picture
+from fleet_tools.watching.routes import page_routes
 
 _SETTINGS = {"max_content_width": 110, "help_option_names": ["-h", "--help"]}
 

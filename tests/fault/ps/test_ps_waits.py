@@ -105,7 +105,7 @@ def test_who_meets_or_leaves_says_that_the_server_is_away(
         one.grpc.stop(0.0)
         with pytest.raises(CommunicationError, match=r"cannot be reached for Meet .* tried for 1.5 s"):
             WorkerMeetings(client, "test", 60.0).meet("topic", "", "a test")
-        client.leave()
+        client.changes.leave()
     for method in ("Meet", "Leave"):
         told = f"worker 0 waits for server {one.grpc.address}, which cannot be reached ({method})"
         assert any(told in line for line in caplog.messages), method

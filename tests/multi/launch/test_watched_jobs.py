@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from fleet.observe.metrics.picture import read_events, read_history, read_picture
+from fleet_tools.watching.picture import read_events, read_history, read_picture
 from support.jobs import RunningJob, fleetrun, script
 from support.processes import wait_until
 from support.serving.watched import TRAIN, figure, port_of, seen_of, texts, trained

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fleet.observe.metrics.picture import SeenProcess, read_events, read_picture
+from fleet_tools.watching.picture import SeenProcess, read_events, read_picture
 from support.processes import wait_until
 
 TRAIN = """

@@ -1,4 +1,4 @@
-"""No file of src/fleet looks for a sentence in a log: what the launcher has to know, processes leave in jobfiles."""
+"""No file of Fleet looks for a sentence in a log: what the launcher has to know, processes leave in jobfiles."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[3] / "src" / "fleet"
+SOURCE = Path(__file__).parents[3] / "src"
 READERS = {"open", "read_text", "read_bytes", "readlines"}
 SHOWN = {
-    "launch/processes/logs.py": "tail and end_line themselves",
-    "launch/run/report.py": "the last lines in the report of a failed job",
-    "launch/run/crew.py": "a line that a dead process has begun is ended, so that the next life begins its own",
-    "launch/run/watch.py": "the followed log on the terminal",
-    "launch/watching/routes.py": "the last lines on the page",
+    "fleet/launch/processes/logs.py": "tail and end_line themselves",
+    "fleet/launch/run/report.py": "the last lines in the report of a failed job",
+    "fleet/launch/run/crew.py": "a line that a dead process has begun is ended, so that the next life begins its own",
+    "fleet/launch/run/watch.py": "the followed log on the terminal",
+    "fleet_tools/watching/routes.py": "the last lines on the page",
 }
 """Who may have a log read, and what of it people are shown."""
 

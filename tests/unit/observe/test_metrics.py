@@ -20,9 +20,7 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet.jobfiles import figures as files
 from fleet.jobfiles import whole
 from fleet.observe.metrics.catalogue import FIGURES
-from fleet.observe.metrics.picture import flat, observed, quantile, read_events, read_history, read_picture
-from fleet.observe.metrics.prometheus import exposition
-from fleet.observe.metrics.registry import Histogram, Registry, Sample, Spread, samples_of
+from fleet.observe.metrics.registry import Histogram, Registry, Sample, Spread, flat, quantile, samples_of
 from fleet.observe.metrics.reports import MOST_NAMES, Reports
 from fleet.observe.metrics.steps import StepFigures
 from fleet.observe.metrics.where import place_of
@@ -30,6 +28,8 @@ from fleet.observe.metrics.writer import FiguresWriter
 from fleet.ps.held.stats import Stats
 from fleet.ps.server.figures import ServerFigures
 from fleet.ps.server.service import Service
+from fleet_tools.watching.picture import observed, read_events, read_history, read_picture
+from fleet_tools.watching.prometheus import exposition
 
 PAGE = Path(__file__).parents[3] / "docs" / "observe.md"
 

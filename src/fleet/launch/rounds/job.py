@@ -31,9 +31,8 @@ from fleet.launch.run.output import say
 from fleet.launch.run.station import Station
 from fleet.launch.run.watch import Attempt
 from fleet.launch.tls import certificates as tls
-from fleet.launch.watching.board import make_board
-from fleet.launch.watching.recorder import make_recorder, make_traces
-from fleet.launch.watching.watch_ports import WatchPorts
+from fleet.launch.watching.readers import make_curves, make_ports, make_traces
+from fleet.launch.watching.recorder import make_recorder
 from fleet.observe.timing.duration import in_words
 
 log = logging.getLogger("fleetrun")
@@ -60,9 +59,9 @@ class Job:
         self._is_meeting = False
         self._signalled: int | None = None
         self._recorder = make_recorder(options, job_id)
-        self._ports = WatchPorts(options)
+        self._ports = make_ports(options)
         self._traces = make_traces(options)
-        self._board = make_board(options)
+        self._board = make_curves(options)
         self._add_onlookers()
 
     def run(self) -> int:
@@ -77,7 +76,8 @@ class Job:
         durable.make_folder(self._options)
         outcome: RoundOutcome | None = None
         with ExitStack() as resources:
-            resources.callback(self._ports.close)
+            if self._ports is not None:
+                resources.callback(self._ports.close)
             resources.callback(self._end_record, 1)  # unless it was ended in order
             resources.callback(self._team.close, lambda: self._signalled is not None)
             resources.callback(tls.remove_private_folder, self._job_id)
@@ -147,7 +147,7 @@ class Job:
         if self._recorder is None:
             return
         self._recorder.follow(attempt.children, lambda: attempt.lives.returns)
-        for line in self._ports.open():
+        for line in () if self._ports is None else self._ports.open():
             log.info("%s", line)
             if self._options.quiet:  # whoever asks for a port wants to know which
                 say(f"fleetrun: {line}")

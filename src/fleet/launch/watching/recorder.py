@@ -9,12 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 import psutil
 
 from fleet import env
-from fleet._lazy import tool
 from fleet.jobfiles import figures as files
 from fleet.jobfiles import whole
 from fleet.launch.arguments.options import Options
@@ -22,8 +21,7 @@ from fleet.launch.durable.comebacks import Comeback
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
 from fleet.launch.processes.endings import how_it_ended
-from fleet.observe.metrics.picture import kept
-from fleet.observe.metrics.registry import Sample, samples_of
+from fleet.observe.metrics.registry import Sample, kept, samples_of
 
 EVERY_S = 1.0
 LOOK_S = 0.2
@@ -245,21 +243,3 @@ class _EventHandler(logging.Handler):
 def make_recorder(options: Options, job_id: str) -> Recorder | None:
     """What writes a job down; None where its figures are not wanted."""
     return None if env.FLEET_METRICS.get() == "0" else Recorder(options, job_id)
-
-
-class TraceGatherer(Protocol):
-    """Makes one file of what processes record; it is `fleet_tools.traces.gathering.Traces`."""
-
-    def prepare(self, plan: LaunchPlan, *, is_continued: bool) -> LaunchPlan:
-        """The plan, with what each process is to record."""
-
-    def look(self) -> None:
-        """See whether the trace is complete; called every second while the job runs."""
-
-    def end(self) -> None:
-        """The job is over: write what there is."""
-
-
-def make_traces(options: Options) -> TraceGatherer | None:
-    """What gathers the trace that `--trace` asks for; None where none is."""
-    return None if options.trace is None else cast("TraceGatherer", tool("traces")(options, options.trace))

@@ -64,6 +64,39 @@ def samples_of(figures: dict[str, Any]) -> list[Sample]:
     return found
 
 
+def flat(sample: Sample) -> dict[str, float]:
+    """A sample as plain numbers, by name and labels; of a histogram its sum, count and two quantiles."""
+    key = "|".join((sample.name, *sample.labels.values()))
+    if not isinstance(sample.value, Spread):
+        return {key: sample.value}
+    spread = sample.value
+    return {
+        f"{key}|sum": spread.total,
+        f"{key}|count": float(sum(spread.counts)),
+        f"{key}|p50": quantile(spread, 0.5),
+        f"{key}|p99": quantile(spread, 0.99),
+    }
+
+
+def quantile(spread: Spread, share: float) -> float:
+    """The value below which this share lies, as if values were even between two bounds; 0 if there are none."""
+    wanted, seen, below = share * sum(spread.counts), 0, 0.0
+    for bound, count in zip((*spread.bounds, spread.bounds[-1]), spread.counts, strict=True):
+        if count and seen + count >= wanted:
+            return below + (bound - below) * (wanted - seen) / count
+        seen, below = seen + count, bound
+    return 0.0
+
+
+def kept(samples: list[Sample]) -> dict[str, float]:
+    """The numbers whose changes are kept."""
+    found: dict[str, float] = {}
+    for sample in samples:
+        if FIGURES[sample.name].is_kept:
+            found |= flat(sample)
+    return found
+
+
 class Histogram:
     """Counts values by size. One thread adds, or the caller locks; whoever reads may see a value half counted."""
 

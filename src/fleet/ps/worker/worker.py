@@ -304,7 +304,7 @@ class Worker:
         self.calls.at_end()
         try:
             self.policy.stop()
-            self.client.leave()
+            self.client.changes.leave()
         finally:
             self.close()
         if not self.client.row_limits.was_exceeded:  # what was queued may have been too much

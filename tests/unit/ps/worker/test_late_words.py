@@ -109,7 +109,7 @@ def test_no_step_waits_for_the_next_life_of_a_worker_that_was_about_to_leave(ser
     other, others_last = life_of(services, 1, "sync")
     last.dies = True
     with pytest.raises(KeyboardInterrupt):
-        leaving.leave()
+        leaving.changes.leave()
     others_last.is_cut = True
     waiting = push(other, 0, is_awaited=True)  # server 0 makes the step without the worker that has left
     assert [one.state.rounds.version for one in services] == [1, 0]
@@ -122,4 +122,4 @@ def test_no_step_waits_for_the_next_life_of_a_worker_that_was_about_to_leave(ser
     waiting.results()
     assert [one.state.rounds.version for one in services] == [1, 1]
     life.declare()
-    life.leave()
+    life.changes.leave()

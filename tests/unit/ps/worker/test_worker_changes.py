@@ -109,7 +109,7 @@ def test_a_worker_that_dies_while_it_leaves_has_left(made: Callable[[JobSpec], S
         sent.results()
     servers.is_away = lambda number, method: number == 1 and method == "Leave"
     remove, two.client._outbox.remove = two.client._outbox.remove, lambda: None  # it is killed in this moment
-    two.client.leave()
+    two.client.changes.leave()
     assert remove is not None
     servers.is_away = lambda _, __: False
     step = push_dense(one.client, 1)
@@ -117,9 +117,9 @@ def test_a_worker_that_dies_while_it_leaves_has_left(made: Callable[[JobSpec], S
     again = servers.life(1)
     step.results()
     assert servers.versions == [2, 2]
-    again.client.leave()
+    again.client.changes.leave()
     push_dense(one.client, 2).results()
-    one.client.leave()
+    one.client.changes.leave()
     assert all(service.finished.is_set() for service in servers.services)
 
 

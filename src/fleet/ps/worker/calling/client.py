@@ -67,6 +67,8 @@ class Client:
         """The job as this worker declared it; `server_set.job` is the job as the servers hold it."""
         self.elsewhere = elsewhere
         self._absent_after_s = absent_after_s
+        self.first_decides = absent_after_s > 0
+        """Whether server 0 says with whose pushes a synchronous step is done, before the others get theirs."""
         self._swapping = threading.RLock()
         self._following = threading.Lock()
         self._former: list[Transport] = []
@@ -113,11 +115,6 @@ class Client:
     def next_number(self) -> int:
         """The number of the next push or other change; those of several threads differ."""
         return next(self._numbers)
-
-    @property
-    def first_decides(self) -> bool:
-        """Whether server 0 says with whose pushes a synchronous step is done, before the others get theirs."""
-        return self._absent_after_s > 0
 
     @property
     def num_servers(self) -> int:
@@ -289,10 +286,6 @@ class Client:
         )
         return sum(reply.evicted for reply in replies)
 
-    def leave(self, *, is_unfinished: bool = False) -> None:
-        """Tell the servers that this worker has finished; `is_unfinished`: without `fleet.stop_worker()`."""
-        self.changes.leave(is_unfinished=is_unfinished)
-
     def ask(
         self,
         method: str,
@@ -311,8 +304,7 @@ class Client:
                 chosen = range(len(server_set.transports)) if servers is None else servers
                 messages = {server: (header(server), tensors(server)) for server in chosen}
                 write_down(list(messages.values()))
-                is_norm = method == "Norm"
-                calls = calls_to(server_set, method, messages, limit_s, chosen, waits_for_others=is_norm)
+                calls = calls_to(server_set, method, messages, limit_s, chosen, waits_for_others=method == "Norm")
             try:
                 return answers_of(calls)
             except MovedError:

@@ -167,7 +167,7 @@ def test_a_worker_that_leaves_finishes_what_it_has_begun(made: Callable[[JobSpec
     with pytest.raises(CommunicationError, match="killed"):
         saving.shrink(worker, None, decay=0.5)
     servers.is_away = lambda _, __: False
-    worker.client.leave()
+    worker.client.changes.leave()
     assert servers.shows() == {4.0}
 
 
@@ -198,7 +198,7 @@ def test_whatever_comes_behind_a_step_waits_for_it(
     elif then == "meet":
         WorkerMeetings(worker.client, "all", LIMIT_S).gather_bytes(b"")
     else:
-        worker.client.leave()
+        worker.client.changes.leave()
     assert servers.versions == [1, 1]
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import UsageError
 from fleet.observe.metrics.catalogue import FIGURES
-from fleet.observe.metrics.picture import SeenProcess, read_picture
 from fleet.observe.metrics.registry import Sample, Spread
+from fleet_tools.watching.picture import SeenProcess, read_picture
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

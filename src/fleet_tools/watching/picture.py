@@ -13,8 +13,7 @@ from typing import Any
 from fleet.errors import UsageError
 from fleet.jobfiles import figures as files
 from fleet.jobfiles import whole
-from fleet.observe.metrics.catalogue import FIGURES
-from fleet.observe.metrics.registry import Sample, Spread, samples_of
+from fleet.observe.metrics.registry import Sample, flat, samples_of
 
 GONE_S = 6.0
 """How old the word of a launcher may be that has not said how its job ended: then it is gone."""
@@ -120,39 +119,6 @@ def _seen(folder: Path, about: dict[str, Any], *, is_over: bool) -> tuple[SeenPr
     where = str(figures.get("where", "")) if figures is not None and is_up else ""
     name, role = str(about.get("name")), str(about.get("role"))
     return SeenProcess(name, role, index, state, is_up, about, samples, written_at, where), problem
-
-
-def flat(sample: Sample) -> dict[str, float]:
-    """A sample as plain numbers, by name and labels; of a histogram its sum, count and two quantiles."""
-    key = "|".join((sample.name, *sample.labels.values()))
-    if not isinstance(sample.value, Spread):
-        return {key: sample.value}
-    spread = sample.value
-    return {
-        f"{key}|sum": spread.total,
-        f"{key}|count": float(sum(spread.counts)),
-        f"{key}|p50": quantile(spread, 0.5),
-        f"{key}|p99": quantile(spread, 0.99),
-    }
-
-
-def quantile(spread: Spread, share: float) -> float:
-    """The value below which this share lies, as if values were even between two bounds; 0 if there are none."""
-    wanted, seen, below = share * sum(spread.counts), 0, 0.0
-    for bound, count in zip((*spread.bounds, spread.bounds[-1]), spread.counts, strict=True):
-        if count and seen + count >= wanted:
-            return below + (bound - below) * (wanted - seen) / count
-        seen, below = seen + count, bound
-    return 0.0
-
-
-def kept(samples: list[Sample]) -> dict[str, float]:
-    """The numbers whose changes are kept."""
-    found: dict[str, float] = {}
-    for sample in samples:
-        if FIGURES[sample.name].is_kept:
-            found |= flat(sample)
-    return found
 
 
 def read_events(log_dir: Path, most: int = MOST_EVENTS) -> list[dict[str, Any]]:

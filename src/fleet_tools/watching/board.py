@@ -166,10 +166,8 @@ def require_tensorboard() -> None:
         raise UsageError("--tensorboard needs tensorboard: pip install 'torch-fleet[curves]'") from None
 
 
-def make_board(options: Options) -> CurveWriter | None:
-    """What writes for TensorBoard; None where that is not asked for."""
-    if options.tensorboard is None or options.dry_run:
-        return None
+def make_board(options: Options) -> CurveWriter:
+    """What writes for TensorBoard where `--tensorboard` says, or into the log folder."""
     log_dir = Path(options.log_dir).absolute()
     folder = Path(options.tensorboard).absolute() if options.tensorboard else log_dir / "tensorboard"
     return CurveWriter(folder, log_dir)

@@ -18,11 +18,11 @@ from fleet.launch.arguments.options import Options
 from fleet.launch.arguments.parser import parse
 from fleet.launch.arguments.values import with_optional_value
 from fleet.launch.cli import run
-from fleet.launch.watching.access import Access, own_access
-from fleet.launch.watching.door import MOST_READERS, Answer, WatchDoor, as_json
-from fleet.launch.watching.routes import page_routes
-from fleet.launch.watching.watch_ports import WatchPorts
 from fleet.observe.metrics.registry import Sample
+from fleet_tools.watching.access import Access, own_access
+from fleet_tools.watching.door import MOST_READERS, Answer, WatchDoor, as_json
+from fleet_tools.watching.routes import page_routes
+from fleet_tools.watching.watch_ports import WatchPorts
 
 TOKEN = "a word of more than sixteen"
 

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleet.observe.metrics.picture import Picture, SeenProcess, read_events, read_picture
 from fleet.observe.timing.duration import in_words
+from fleet_tools.watching.picture import Picture, SeenProcess, read_events, read_picture
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

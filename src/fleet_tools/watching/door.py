@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from fleet.errors import UsageError
-from fleet.launch.watching.access import COOKIE, Access
+from fleet_tools.watching.access import COOKIE, Access
 
 MOST_READERS = 32
 PATIENCE_S = 10.0

@@ -5,10 +5,10 @@ from pathlib import Path
 from fleet import env
 from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
-from fleet.launch.watching.access import own_access
-from fleet.launch.watching.door import WatchDoor
-from fleet.launch.watching.routes import metrics_routes, page_routes
-from fleet.observe.metrics import prometheus
+from fleet_tools.watching import prometheus
+from fleet_tools.watching.access import own_access
+from fleet_tools.watching.door import WatchDoor
+from fleet_tools.watching.routes import metrics_routes, page_routes
 
 
 class WatchPorts:

@@ -6,9 +6,9 @@ from typing import Any
 
 from fleet.errors import UsageError
 from fleet.launch.processes.logs import tail
-from fleet.launch.watching.door import Answer, Query, Routes, as_json, page_file
-from fleet.observe.metrics import prometheus
-from fleet.observe.metrics.picture import Picture, read_events, read_history, read_picture, version_of
+from fleet_tools.watching import prometheus
+from fleet_tools.watching.door import Answer, Query, Routes, as_json, page_file
+from fleet_tools.watching.picture import Picture, read_events, read_history, read_picture, version_of
 
 LOOK_S = 0.1
 HOLD_S = 1.0

@@ -1,0 +1,58 @@
+"""What reads what a job writes, while it runs: of `fleet_tools`, and made only where an option asks for it."""
+
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from fleet._lazy import tool
+from fleet.launch.arguments.options import Options
+from fleet.launch.planning.plan import LaunchPlan
+from fleet.launch.processes.child import Child
+
+
+class OpenPorts(Protocol):
+    """The ports of `--metrics_port` and `--dashboard`, taken before anything starts."""
+
+    def open(self) -> list[str]:
+        """Begin to answer, once the job has something to show; a line about each port."""
+
+    def close(self) -> None:
+        """Answer who has asked, and end."""
+
+
+class TraceGatherer(Protocol):
+    """Makes one file of what processes record."""
+
+    def prepare(self, plan: LaunchPlan, *, is_continued: bool) -> LaunchPlan:
+        """The plan, with what each process is to record."""
+
+    def look(self) -> None:
+        """See whether the trace is complete; called every second while the job runs."""
+
+    def end(self) -> None:
+        """The job is over: write what there is."""
+
+
+class Curves(Protocol):
+    """Writes for TensorBoard."""
+
+    def look(self, children: Sequence[Child]) -> None:
+        """Write what is new of these processes."""
+
+    def close(self) -> None:
+        """The job is over."""
+
+
+def make_ports(options: Options) -> OpenPorts | None:
+    """The ports at which the job can be watched; None where none is asked for."""
+    is_asked = options.metrics_port is not None or options.dashboard is not None
+    return cast("OpenPorts", tool("watch_ports")(options)) if is_asked else None
+
+
+def make_traces(options: Options) -> TraceGatherer | None:
+    """What gathers the trace that `--trace` asks for; None where none is."""
+    return None if options.trace is None else cast("TraceGatherer", tool("traces")(options, options.trace))
+
+
+def make_curves(options: Options) -> Curves | None:
+    """What writes for TensorBoard; None where that is not asked for."""
+    return None if options.tensorboard is None else cast("Curves", tool("curves")(options))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fleet import models as models
     from fleet import nn as nn
     from fleet import optim as optim
+    from fleet import ps as ps
     from fleet.api import Fleet as Fleet
     from fleet.api import barrier_worker as barrier_worker
     from fleet.api import device as device
@@ -106,6 +107,7 @@ _MODULES = {
     "models": "models",
     "nn": "nn",
     "optim": "optim",
+    "ps": "ps",
     "rules": "ps.job.rules",
 }
 """Parts of the package that are public under a shorter name."""

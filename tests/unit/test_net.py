@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from fleet import net
 from fleet.errors import EndpointError
-from fleet.net import Endpoint, Hold
+from fleet.net import Directory, Endpoint, Hold, Listed
+from fleet.net.directory import FileDirectory, add_kind
 
 
 @pytest.mark.parametrize(
@@ -187,3 +189,41 @@ def test_the_interfaces_of_this_machine() -> None:
     found = {one.name: one for one in net.interfaces()}
     assert found["lo"].is_loopback
     assert found["lo"].addresses[0] == "127.0.0.1"
+
+
+def test_a_directory_says_where_a_server_listens_now(tmp_path: Path) -> None:
+    place = net.parse_place(f"file:{tmp_path}/where#1")
+    assert isinstance(place, Listed)
+    assert str(place) == f"file:{tmp_path}/where#1"
+    assert place.directory.find(1) is None
+    for port in (1, 2):
+        place.directory.announce(1, Endpoint("10.0.0.1", port))
+        assert place.directory.find(1) == Endpoint("10.0.0.1", port)
+    assert [path.name for path in (tmp_path / "where").iterdir()] == ["server-1"]
+    assert net.parse_place("10.0.0.1:1") == Endpoint("10.0.0.1", 1)
+
+
+def test_an_engine_can_be_the_directory() -> None:
+    class Registry(Directory):
+        def __init__(self, name: str) -> None:
+            self.name = name
+            self.found: dict[int, Endpoint] = {}
+
+        def find(self, server: int) -> Endpoint | None:
+            return self.found.get(server)
+
+        def announce(self, server: int, endpoint: Endpoint) -> None:
+            self.found[server] = endpoint
+
+    registry = Registry("actors")
+    add_kind("actors", lambda name: registry if name == "job-1" else Registry(name))
+    place = net.parse_place("actors:job-1#0")
+    assert isinstance(place, Listed)
+    place.directory.announce(0, Endpoint("10.0.0.1", 1))
+    assert registry.found == {0: Endpoint("10.0.0.1", 1)}
+
+
+def test_a_directory_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EndpointError, match="File exists; give FLEET_SERVERS a folder"):
+        FileDirectory(str(tmp_path / "file")).announce(0, Endpoint("10.0.0.1", 1))

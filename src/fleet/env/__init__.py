@@ -158,8 +158,9 @@ FLEET_ROLE = choice(
 FLEET_INDEX = count("FLEET_INDEX", "Index of this process among those of its role, from 0.")
 FLEET_SERVERS = text(
     "FLEET_SERVERS",
-    "Comma list of every server's HOST:PORT, by index.",
+    "Comma list of every server's HOST:PORT, by index; or file:FOLDER, a folder in which each server says where it is.",
 )
+FLEET_SERVER_NUM = count("FLEET_SERVER_NUM", "Number of servers, where FLEET_SERVERS does not list them.")
 FLEET_WORKERS = count("FLEET_WORKERS", "Number of workers in the job.")
 FLEET_WORKER_ENDPOINTS = text(
     "FLEET_WORKER_ENDPOINTS",
@@ -271,6 +272,11 @@ FLEET_STEP_THREADS = positive(
 CPU_NUM = count("CPU_NUM", "How many places `cpu_places()` lists; a process computes on all its cores anyway.")
 
 
+def is_under_fleetrun() -> bool:
+    """Whether fleetrun started this process: it holds its port, and starts it again. An engine says FLEET_ROLE too."""
+    return FLEET_JOB_ID.text() is not None and FLEET_ROLE.text() is None
+
+
 def without_roles(environ: Environ) -> dict[str, str]:
     """What is left when nothing tells a process its role any more.
 
@@ -286,7 +292,7 @@ def without_roles(environ: Environ) -> dict[str, str]:
 
 _ROLE_PREFIXES = ("PADDLE_", "TORCHELASTIC_")
 _ROLE_NAMES = (
-    *("FLEET_ROLE", "FLEET_INDEX", "FLEET_SERVERS", "FLEET_WORKERS", "FLEET_WORKER_ENDPOINTS"),
+    *("FLEET_ROLE", "FLEET_INDEX", "FLEET_SERVERS", "FLEET_SERVER_NUM", "FLEET_WORKERS", "FLEET_WORKER_ENDPOINTS"),
     *("TRAINING_ROLE", "POD_IP", "FLAGS_selected_gpus"),
     *(
         "RANK",

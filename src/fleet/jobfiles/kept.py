@@ -1,4 +1,4 @@
-"""Marks in the folder of a durable job, by which the next fleetrun knows that the job has finished.
+"""Marks in the folder of a durable job: that it has finished, for the next fleetrun, and how many lives a process had.
 
 What is marked counts as empty, whatever lies in it, and is emptied before a process starts there. The mark of a whole
 job is one file in its folder, so that it is there or not; where several machines have a part of the job, each marks the
@@ -10,11 +10,32 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from fleet import env
+from fleet.jobfiles import whole
+
 LEFT = "left"
 """In the folder of a worker: it has left its servers in order. Its next life removes it."""
 FINISHED = "finished"
 """In the folder of a job, or of one worker: nothing in here is needed any more."""
+LIFE = "life"
+"""In the folder of a server or worker that nobody else counts the lives of: which one began last."""
 _LOCK = "lock"
+
+
+def counted_life(folder: Path) -> int:
+    """Which life of a process begins, from 0: as FLEET_LIFE says, else as counted in the folder that the process keeps.
+
+    A worker that has left its servers in order has no further life: the next is the first of another job.
+    """
+    given = env.FLEET_LIFE.get()
+    if given is not None:
+        return given
+    former = None if (folder / LEFT).exists() else (whole.read(folder / LIFE) or {}).get("life")
+    life = former + 1 if isinstance(former, int) else 0
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    whole.replace(folder / LIFE, {"life": life})
+    return life
 
 
 def is_finished(folder: Path) -> bool:

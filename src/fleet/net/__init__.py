@@ -1,5 +1,6 @@
 """Endpoints, held ports, this machine's addresses and interfaces: one idea of them for all who need one."""
 
+from fleet.net.directory import Directory, Listed, is_directory, parse_place
 from fleet.net.endpoint import Endpoint, parse_endpoints, parse_host, parse_hosts, refuse_duplicates
 from fleet.net.hold import Hold, family_of, listen
 from fleet.net.interface import Interface, Way, choose_interface, interfaces, way_to
@@ -18,15 +19,18 @@ from fleet.net.machine import (
 
 __all__ = [
     "LOOPBACK",
+    "Directory",
     "Endpoint",
     "Hold",
     "Interface",
+    "Listed",
     "Way",
     "address_toward",
     "choose_interface",
     "family_of",
     "interface_of",
     "interfaces",
+    "is_directory",
     "is_local",
     "is_loopback",
     "listen",
@@ -37,6 +41,7 @@ __all__ = [
     "parse_endpoints",
     "parse_host",
     "parse_hosts",
+    "parse_place",
     "refuse_duplicates",
     "resolve",
     "way_to",

@@ -29,12 +29,12 @@ class Endpoint:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @classmethod
-    def parse(cls, text: str, what: str = "endpoint") -> Endpoint:
-        """Read `HOST:PORT`; `what` names the option or variable in the error."""
+    def parse(cls, text: str, what: str = "endpoint", *, any_port: bool = False) -> Endpoint:
+        """Read `HOST:PORT`; `what` names the option or variable in the error. `any_port`: 0 may stand there."""
         host, separator, port = text.strip().rpartition(":")
         if not separator or not host:
             raise EndpointError(f"{what} {text!r} has no port; write it as HOST:PORT, for example 10.0.0.1:6170")
-        if not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
+        if not (port.isascii() and port.isdigit()) or not 1 - any_port <= int(port) < 65536:
             raise EndpointError(f"{what} {text!r} has port {port!r}; a port is a number from 1 to 65535")
         return cls(parse_host(host, what), int(port))
 

@@ -1,7 +1,7 @@
 """Roles that an engine (Kubernetes, Slurm, Ray, TorchX ...) says outright, in variables of Fleet's own.
 
 FLEET_ROLE=server FLEET_INDEX=0 FLEET_SERVERS=a:6170,b:6170 FLEET_WORKERS=4          server 0
-FLEET_ROLE=worker FLEET_INDEX=3 FLEET_SERVERS=a:6170,b:6170 FLEET_WORKERS=4          worker 3
+FLEET_ROLE=worker FLEET_INDEX=3 FLEET_SERVERS=file:/job FLEET_SERVER_NUM=2 ...       worker 3; servers are looked up
 
 Where they speak nobody else is asked: what Slurm, MPI, torchrun and PADDLE_* say around them is about the engine.
 """
@@ -11,12 +11,12 @@ from __future__ import annotations
 from fleet import env
 from fleet.env import Environ
 from fleet.errors import RoleError, VariableError
-from fleet.net import Endpoint, parse_endpoints
+from fleet.net import Endpoint, Listed, is_directory, parse_endpoints
 from fleet.roles.base import Identity, Rendezvous, Role
 from fleet.roles.seat import Seat, master, seat_among
 
 SOURCE = "FLEET_ROLE"
-_OTHERS = (env.FLEET_INDEX, env.FLEET_SERVERS, env.FLEET_WORKERS, env.FLEET_WORKER_ENDPOINTS)
+_OTHERS = (env.FLEET_INDEX, env.FLEET_SERVERS, env.FLEET_SERVER_NUM, env.FLEET_WORKERS, env.FLEET_WORKER_ENDPOINTS)
 
 
 def speaks(environ: Environ | None = None) -> bool:
@@ -70,8 +70,19 @@ def read(is_collective: bool, environ: Environ | None = None) -> Identity:
 
 
 def _servers(environ: Environ | None) -> tuple[Endpoint, ...]:
-    text = env.FLEET_SERVERS.get(environ)
-    return () if text is None else parse_endpoints(text, env.FLEET_SERVERS.name)
+    text, number = env.FLEET_SERVERS.get(environ), env.FLEET_SERVER_NUM.get(environ)
+    if text is None:
+        if number is not None:
+            raise VariableError("FLEET_SERVERS", f"is not set, but FLEET_SERVER_NUM={number}; say where they are")
+        return ()
+    if is_directory(text):
+        if number is None:
+            number = env.FLEET_SERVER_NUM.require(f"FLEET_SERVERS={text} does not say how many there are", environ)
+        return tuple(Listed(text, 0, server) for server in range(number))
+    servers = parse_endpoints(text, env.FLEET_SERVERS.name)
+    if number not in (None, len(servers)):
+        raise RoleError(f"FLEET_SERVER_NUM={number}, but FLEET_SERVERS lists {len(servers)}; mend one of them")
+    return servers
 
 
 def _workers(environ: Environ | None) -> tuple[Endpoint, ...]:

@@ -102,7 +102,7 @@ class ServerCalls(Questions):
             return
         from fleet.jobfiles.ending import has_failed
 
-        if has_failed() or env.FLEET_JOB_ID.text() is not None:
+        if has_failed() or env.is_under_fleetrun():
             progress.answers.close()
         else:
             progress.answers.remove()

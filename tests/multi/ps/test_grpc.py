@@ -107,10 +107,7 @@ def test_a_call_without_the_token_is_refused(token: str | None, what: str) -> No
                 CommunicationError, match=f"{server.endpoint}: this process has {what}.*FLEET_JOB_TOKEN"
             ):
                 push(transport, np.ones(100_000, np.float32))
-        with pytest.raises(grpc.RpcError) as caught:
-            is_serving(server.endpoint, token)
-        assert status_of(caught.value)[0] is grpc.StatusCode.UNAUTHENTICATED
-        assert is_serving(server.endpoint)
+        assert is_serving(server.endpoint, token)  # which a probe learns, and nothing else
 
 
 def test_a_stranger_cannot_keep_the_threads_busy() -> None:

@@ -34,24 +34,13 @@ def test_it_serves_until_it_is_told_to_end(number: signal.Signals) -> None:
         assert server.finish() == (0, "")
 
 
-PADDLE = {
-    "TRAINING_ROLE": "PSERVER",
-    "PADDLE_PSERVERS_IP_PORT_LIST": "192.0.2.7:6170,{endpoint}",
-    "PADDLE_PSERVER_ID": "1",
-    "PADDLE_TRAINERS_NUM": "1",
-}
-ENGINE = {
-    "FLEET_ROLE": "server",
-    "FLEET_INDEX": "1",
-    "FLEET_SERVERS": "192.0.2.7:6170,{endpoint}",
-    "FLEET_WORKERS": "1",
-    "SLURM_STEP_NUM_TASKS": "2",
-    "SLURM_PROCID": "1",
-}
-
-
-@pytest.mark.parametrize("environ", [PADDLE, ENGINE])
-def test_the_environment_says_where_it_listens(environ: dict[str, str]) -> None:
+def test_the_environment_says_where_it_listens() -> None:
+    environ = {
+        "TRAINING_ROLE": "PSERVER",
+        "PADDLE_PSERVERS_IP_PORT_LIST": "192.0.2.7:6170,{endpoint}",
+        "PADDLE_PSERVER_ID": "1",
+        "PADDLE_TRAINERS_NUM": "1",
+    }
     with server_process(REAL[:2], environ=environ) as server:
         assert is_serving(server.endpoint)
 

@@ -98,6 +98,11 @@ def test_a_collective_job_has_workers_alone() -> None:
         assert (who.index, who.num_workers, who.num_servers) == (1, 2, 0)
 
 
+def test_servers_may_be_listed_by_a_folder() -> None:
+    who = found({**WORKER, "FLEET_SERVERS": "file:/job/where", "FLEET_SERVER_NUM": "2"})
+    assert [str(one) for one in who.server_endpoints] == ["file:/job/where#0", "file:/job/where#1"]
+
+
 @pytest.mark.parametrize(
     ("environ", "is_collective", "text"),
     [
@@ -111,6 +116,12 @@ def test_a_collective_job_has_workers_alone() -> None:
         ({**WORKER, "FLEET_WORKERS": ""}, False, "FLEET_WORKERS is not set; every process needs"),
         ({**WORKER, "FLEET_WORKER_ENDPOINTS": "a:1,b:1"}, False, "FLEET_WORKERS=3, but FLEET_WORKER_ENDPOINTS lists 2"),
         ({**WORKER, "FLEET_SERVERS": ""}, False, "FLEET_WORKER_ENDPOINTS is not set, and 3 workers without servers"),
+        (
+            {**WORKER, "FLEET_SERVERS": "file:/job"},
+            False,
+            "FLEET_SERVER_NUM is not set; FLEET_SERVERS=file:/job",
+        ),
+        ({**WORKER, "FLEET_SERVER_NUM": "3"}, False, "FLEET_SERVER_NUM=3, but FLEET_SERVERS lists 2; mend one of them"),
         (SERVER, True, "FLEET_ROLE=server, but a collective job has no servers"),
         (WORKER, True, "FLEET_SERVERS=n1:6170,n2:6170, but a collective job has no servers"),
     ],

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from fleet import _native, env
 from fleet.errors import CheckpointError, UsageError
+from fleet.jobfiles.kept import counted_life
 from fleet.observe.metrics import events
 from fleet.ps.durable.recovery import Recovered, owner, recover, when_there_is_room
 from fleet.ps.durable.scrub import Scrub
@@ -94,6 +95,8 @@ class Durability:
             raise UsageError(
                 f"another server keeps its journal in {folder}; give every job a folder of its own"
             ) from None
+        self.life = counted_life(folder)
+        """Which life of this server it is, from 0."""
         try:
             clear_unfinished(folder)
             if core.is_copy and not env.FLEET_LIFE.get():

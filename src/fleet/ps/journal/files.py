@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fleet.jobfiles.kept import LIFE
 from fleet.jobfiles.whole import sync_folder as sync_folder
 
 SEGMENT_PREFIX, SEGMENT_SUFFIX = "journal-", ".log"
@@ -53,7 +54,7 @@ def is_ours(path: Path) -> bool:
     """Whether a file belongs to a journal."""
     name = path.name.removesuffix(UNFINISHED_SUFFIX)
     return (
-        name in (MARK_NAME, PROMISE_NAME)
+        name in (MARK_NAME, PROMISE_NAME, LIFE)
         or (name.startswith(SEGMENT_PREFIX) and name.endswith(SEGMENT_SUFFIX))
         or (name.startswith(SNAPSHOT_PREFIX) and name.endswith((SNAPSHOT_SUFFIX, RUNS_SUFFIX)))
     )

@@ -22,11 +22,20 @@ def abort(context: grpc.ServicerContext, code: grpc.StatusCode, text: str) -> No
     context.abort(code, one_line(text))
 
 
-class TokenGuard(grpc.ServerInterceptor):
-    """Refuses every call, also to health and to methods that do not exist, that does not carry the token."""
+PROBE = "/grpc.health.v1.Health/Check"
+"""What kubelet asks, which has no token: whether a server serves. `Watch` would keep a thread, and asks for it."""
 
-    def __init__(self, token: str, strangers: Strangers) -> None:
+
+class TokenGuard(grpc.ServerInterceptor):
+    """Refuses every call that does not carry the token, also to methods that do not exist; a probe has its answer."""
+
+    def __init__(self, token: str, strangers: Strangers, probed: Callable[[grpc.ServicerContext], Any]) -> None:
         self._token = token.encode()
+        self._probe: grpc.RpcMethodHandler[Any, Any] = (
+            grpc.stream_unary_rpc_method_handler(  # for a stream, so that no request is read
+                lambda _requests, context: probed(context), response_serializer=lambda reply: reply.SerializeToString()
+            )
+        )
         self._refuse = {why: _refusal(why, strangers) for why in ("no token", "another token")}
 
     def intercept_service(self, continuation: Continuation, handler_call_details: Any) -> Any:
@@ -35,6 +44,8 @@ class TokenGuard(grpc.ServerInterceptor):
         given = token if isinstance(token, bytes) else token.encode(errors="replace")
         if hmac.compare_digest(given, self._token):
             return continuation(handler_call_details)
+        if handler_call_details.method == PROBE:
+            return self._probe
         return self._refuse["another token" if given else "no token"]
 
 

@@ -81,10 +81,12 @@ class GrpcServer:
         self._running = _Running()
         self._departures = Departures()
         self._health = health.HealthServicer()
+        for name in ("", SERVICE):
+            self._health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
         self._pool = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="fleet-server")
         self._strangers = Strangers()
         self._budget = budget = getattr(service, "budget", None) or MessageBudget()
-        guards: list[grpc.ServerInterceptor] = [TokenGuard(token, self._strangers)] if token else []
+        guards: list[grpc.ServerInterceptor] = [TokenGuard(token, self._strangers, self._probed)] if token else []
         self._server = grpc.server(
             self._pool,
             interceptors=[*guards, SizeGuard(budget)],
@@ -123,7 +125,12 @@ class GrpcServer:
             raise EndpointError(f"cannot serve on {self.address}; choose another port") from None
         self._departures.start()
         self._server.start()
-        self._health.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
+        for name in ("", SERVICE):
+            self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    def _probed(self, context: grpc.ServicerContext) -> health_pb2.HealthCheckResponse:
+        """Whether it serves, for those without the token."""
+        return self._health.Check(health_pb2.HealthCheckRequest(service=SERVICE), context)
 
     def stop(self, grace_s: float) -> bool:
         """Take no more calls, give running ones `grace_s` to end, then drop them; returns whether all have ended.

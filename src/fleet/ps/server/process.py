@@ -12,38 +12,34 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from fleet import env, roles
-from fleet.errors import CommunicationError, FleetError, UsageError
+from fleet import env
+from fleet.errors import FleetError, MovedError, UsageError
 from fleet.jobfiles import chaos_notes
 from fleet.jobfiles.job_secret import job_secret
-from fleet.jobfiles.layouts import server_folder
+from fleet.jobfiles.layouts import own_layout, server_folder
 from fleet.jobfiles.serving import note_serving
-from fleet.jobfiles.terms import own_copy
-from fleet.net import Endpoint, is_loopback
+from fleet.net import Endpoint
 from fleet.observe.logs import show_logs
-from fleet.ps.server.figures import tell_last, watch
+from fleet.ps.server.place import ServerPlace, own_place
 from fleet.ps.server.roots import set_roots
+from fleet.ps.server.serving import GRACE_S, Serving
 from fleet.ps.wire.transport import Handler
 from fleet.ps.wire.trust.own_token import check_exposure, token_for
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from fleet.ps.server.plane_server import PlaneServer
     from fleet.ps.server.service import Service
-    from fleet.ps.wire.trust.tls import Tls
 
 _log = logging.getLogger("fleet.ps.server")  # the same name when this file is the program
-
-SHORT_TOKEN = 16
-GRACE_S = 3.0
-"""How long running calls may take to finish when the server is told to stop; fleetrun waits longer."""
 
 # How soon a signal or the service's end is noticed; waiting on both at once without a look now and then would need
 # a lock inside the signal handler.
@@ -71,6 +67,7 @@ def serve(
     grace_s: float = GRACE_S,
     is_held: bool = False,
     closed: threading.Event | None = None,
+    announce: Callable[[Endpoint], None] = lambda _: None,
 ) -> bool:
     """Serve until SIGTERM, SIGINT, or until `service.finished` is set; returns whether every call came to its end.
 
@@ -79,31 +76,15 @@ def serve(
     CommunicationError, after the same end, if a change that its journal has could not be made: the next life makes it.
     `is_held` says that this process holds the port already, as fleetrun does for its children.
     Outside the main thread there are no signals, and `service.finished` alone ends it, or `closed`, by which another
-    thread tells it to stop.
+    thread tells it to stop. `announce` is told where it listens.
     """
-    from fleet.ps.server.grpc_server import GrpcServer  # only after `main` has told gRPC to be quiet
-    from fleet.ps.wire.trust.tls import Tls
-
     show_logs(logging.INFO)
-    is_held = is_held or env.FLEET_JOB_ID.text() is not None
-    tls = Tls.from_environment()
-    if token and len(token) < SHORT_TOKEN and not is_loopback(endpoint.host):
-        _log.warning(
-            "FLEET_JOB_TOKEN has %d characters, which others may guess; openssl rand -hex 32 makes a good one",
-            len(token),
-        )
-    standby = getattr(service, "standby", None)
-    ended: threading.Event = threading.Event() if standby is None else standby.ended
-    server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held, tls=tls)
-    watch(service, server.refused)
-    plane: PlaneServer | None = None
-    finished: threading.Event = getattr(service, "finished", None) or threading.Event()
-    broken: threading.Event = getattr(service, "broken", None) or threading.Event()
-    closed = closed or threading.Event()
-    stays = env.FLEET_DURABLE.text() is not None and env.FLEET_JOB_ID.text() is not None
+    is_held = is_held or env.is_under_fleetrun()
+    serving = Serving(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held)
+    finished, closed = serving.finished, closed or threading.Event()
+    stays = env.FLEET_DURABLE.text() is not None and env.is_under_fleetrun()
     with _told_to_stop() as told:
-        server.start()
-        plane = _data_plane(service, server.address, token, tls)
+        serving.start()
         # What was imported stays: searching it for garbage again and again would cost as much as serving.
         # In a thread of another program that is the program's to decide: its objects may be many, and are not ours.
         owns_process = threading.current_thread() is threading.main_thread()
@@ -111,24 +92,21 @@ def serve(
             gc.collect()
             gc.freeze()
         try:
-            print(f"Server listening on {server.address}", flush=True)
-            note_serving(server.address)
+            announce(serving.endpoint)
+            print(f"Server listening on {serving.address}", flush=True)
+            note_serving(serving.address)
             chaos_notes.note("serving")
-            ends = (closed, broken, ended) if stays else (closed, broken, ended, finished)
-            while not told and not any(one.is_set() for one in ends):
-                time.sleep(_LOOK_S) if stays else finished.wait(_LOOK_S)
-            if broken.is_set():
-                raise CommunicationError("a change that is in the journal failed half-way; this server starts again")
-            _log.info("%s", "a server no more" if ended.is_set() else _why(told, finished))
+            while not (is_over := serving.is_over) and not (told or closed.is_set()):
+                if stays:
+                    time.sleep(_LOOK_S)
+                elif finished.wait(_LOOK_S):
+                    break
+            _log.info("%s", "a server no more" if is_over else _why(told, finished))
         finally:
-            if (close := getattr(service, "close", None)) is not None:
-                close()
             if owns_process:
                 gc.unfreeze()
-            if plane is not None:
-                plane.stop()
-            is_clean = server.stop(grace_s)
-            tell_last()  # fleetrun ends servers when the workers are gone, and from here on that is at once
+            is_clean = serving.stop(grace_s)
+    standby = getattr(service, "standby", None)
     if standby is not None and standby.failure:
         _refuse(standby.failure)
     return is_clean
@@ -147,43 +125,39 @@ def _why(told: Sequence[int], finished: threading.Event) -> str:
     return f"told to stop by {signal.Signals(told[0]).name}" if told else "closed by its process"
 
 
-def _data_plane(service: Handler, endpoint: Endpoint, token: str | None, tls: Tls | None) -> PlaneServer | None:
-    """The data plane beside gRPC; None where gRPC does everything."""
-    from fleet.ps.server.plane_server import PlaneServer
-    from fleet.ps.server.service import Service
-
-    if not isinstance(service, Service) or env.FLEET_LOCAL_TRANSPORT.get() == "GRPC":
-        return None
-    try:
-        return PlaneServer(service, endpoint, token, tls)
-    except OSError as error:
-        _log.warning("no data plane beside %s (%s): pulls and pushes go by gRPC, which is slower", endpoint, error)
-        return None
-
-
-def make_service(name: str, endpoint: Endpoint, **arguments: Any) -> Service:
+def open_service(name: str, endpoint: Endpoint, **arguments: Any) -> Service:
     """The service of a server, which takes up its journal if the job is durable: that of the server with this name.
 
-    Where servers have copies, their terms say which server it is. A journal that is damaged, or of another job, ends
-    the process with one line and exit code 2: fleetrun then knows that starting it again is in vain. A server whose
-    place another has taken ends with exit code 0.
+    Where servers have copies, their terms say which server it is; MovedError where they have no place for it.
+    FleetError where the journal is damaged, or of another job.
     """
     from fleet.ps.durable.durability import own_journal
     from fleet.ps.job.native_threads import use_native_threads
     from fleet.ps.server.service import Service  # brings in the native core, which --help does not need
     from fleet.ps.standby.standing import Part, own_standing
 
-    show_logs(logging.INFO)
     use_native_threads()
     standing = own_standing(endpoint)
     if standing is not None and standing.part is Part.DEPOSED:
-        print(f"server: term {standing.number} has no place for {endpoint}, which is a server no more", flush=True)
-        raise SystemExit(0)
+        raise MovedError(f"term {standing.number} has no place for {endpoint}, which is a server no more; end it")
     journal = own_journal(name if standing is None else server_folder(standing.server, 0))
+    return Service(journal=journal, standing=standing, **arguments)
+
+
+def make_service(name: str, endpoint: Endpoint, **arguments: Any) -> Service:
+    """`open_service` for a process that is a server and nothing else.
+
+    What its journal refuses ends the process with one line and exit code 2: fleetrun then knows that starting it again
+    is in vain. A server whose place another has taken ends with exit code 0.
+    """
+    show_logs(logging.INFO)
     try:
-        return Service(journal=journal, standing=standing, **arguments)
+        return open_service(name, endpoint, **arguments)
+    except MovedError as error:
+        print(f"server: {error}", flush=True)
+        raise SystemExit(0) from None
     except FleetError as error:
-        if journal is None:
+        if env.FLEET_DURABLE.text() is None:
             raise
         _refuse(*filter(None, [f"server: {error}", error.see]))
 
@@ -207,26 +181,42 @@ def _told_to_stop() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def own_endpoint() -> Endpoint:
-    """The endpoint that the environment gives this server, or this copy of one, which is in no list of servers."""
-    if own_copy() is not None:
-        host = env.POD_IP.require("a copy of a server needs its address")
-        return Endpoint.parse(f"{host}:{env.PADDLE_PORT.require('a copy of a server needs its port')}")
-    maker = roles.discover()
-    try:
-        who = maker.identity
-        if who.role is not roles.Role.SERVER:
-            raise UsageError(
-                f"this process is no server ({who.source} says {who.name}); pass --endpoint HOST:PORT, or set "
-                "FLEET_ROLE=server, FLEET_INDEX, FLEET_SERVERS and FLEET_WORKERS"
-            )
-        return who.server_endpoints[who.index]
-    finally:
-        maker.close()
+def _place(endpoint: str | None, index: int | None) -> ServerPlace:
+    """Which server this is and where it listens: what was typed, else what the environment says."""
+    if endpoint is None:
+        place = own_place()
+        return place if index is None else replace(place, index=index)
+    where = Endpoint.parse(endpoint, "--endpoint")
+    if index is None:
+        with suppress(UsageError):
+            index = own_place().index
+    folder = env.FLEET_DURABLE.get()
+    if index is None and folder is not None:
+        raise UsageError(
+            f"FLEET_DURABLE={folder}: a server keeps its journal there by its number; pass --index N, or set "
+            "FLEET_ROLE=server and FLEET_INDEX"
+        )
+    return ServerPlace(index or 0, where)
+
+
+def _refuse_by_port(place: ServerPlace) -> None:
+    """UsageError where this server has a journal from when its name had the port in it."""
+    folder = env.FLEET_DURABLE.get()
+    if folder is None or place.endpoint.port in (0, place.index):
+        return
+    old, new = (Path(folder) / f"server-{number}" for number in (place.endpoint.port, place.index))
+    if old.is_dir() and any(old.glob("journal-*")):
+        raise UsageError(
+            f"{old} holds the journal of a server by its port, as Fleet once named it; it is looked for in {new} now: "
+            f"mv {old} {new}, or remove it"
+        )
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110, "help_option_names": ["-h", "--help"]})
 @click.option("--endpoint", metavar="HOST:PORT", help="Where to listen.  [default: what the environment says]")
+@click.option(
+    "--index", type=click.IntRange(min=0), help="Its number among the servers.  [default: what the environment says]"
+)
 @click.option(
     "--device",
     type=click.Choice(["cpu", "cuda"]),
@@ -249,18 +239,25 @@ def own_endpoint() -> Endpoint:
     "anywhere]",
 )
 def _command(
-    endpoint: str | None, device: str, model_dir: str | None, allow_anonymous: bool, roots: tuple[str, ...]
+    endpoint: str | None,
+    index: int | None,
+    device: str,
+    model_dir: str | None,
+    allow_anonymous: bool,
+    roots: tuple[str, ...],
 ) -> bool:
     """Run one parameter server.
 
     Rows of the tables, dense parameters and their optimizer state live in it; workers pull and push.
     """
-    where = own_endpoint() if endpoint is None else Endpoint.parse(endpoint, "--endpoint")
+    place = _place(endpoint, index)
+    where = place.endpoint
     token = job_secret() if allow_anonymous else token_for(where)
     check_exposure(where, token, allow_anonymous)
     set_roots(roots)
-    service = make_service(f"server-{where.port}", where, device=device, model_dir=model_dir)
-    return serve(service, where, token, allow_anonymous=allow_anonymous)
+    _refuse_by_port(place)
+    service = make_service(server_folder(place.index, own_layout()), where, device=device, model_dir=model_dir)
+    return serve(service, where, token, allow_anonymous=allow_anonymous, announce=place.announce)
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleet import env
 from fleet.errors import UsageError
 from fleet.jobfiles.layouts import own_layouts
 from fleet.ps.durable import storage
@@ -75,7 +74,7 @@ class Service:
             if self._is_deserted:
                 self.finished.set()
             layouts = own_layouts()
-            is_new = self.state.holdings is None and not env.FLEET_LIFE.get()
+            is_new = self.state.holdings is None and not self.core.durability.life
             if layouts is not None and layouts.folder.exists() and is_moved_on(layouts, is_new=is_new):
                 self.core.move()
         self._declaring = Declaring(self.core, self.finished, folder, opening)

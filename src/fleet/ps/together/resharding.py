@@ -48,7 +48,7 @@ def check_reshard(client: Client, num_servers: int) -> Layouts:
     layouts = own_layouts()
     if num_servers < 1:
         raise UsageError(f"fleet.reshard(): servers must be a whole number >= 1, got {num_servers}")
-    if layouts is None or env.FLEET_JOB_ID.text() is None:
+    if layouts is None or not env.is_under_fleetrun():
         raise UsageError(
             "fleet.reshard() needs a durable job, whose servers keep a journal: fleetrun --durable DIR ..."
         )

@@ -18,6 +18,7 @@ from fleet.errors import CommunicationError, DeadlineError, FleetError, MovedErr
 from fleet.observe.tracing.tracer import tracer
 from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.job.patience import rpc_timeout_name
+from fleet.ps.wire.status import unreachable
 from fleet.ps.wire.traced import WireSpan, is_marked
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 LOOK_S = 0.05
 """How often who waits looks whether other servers have taken the place of the one that was called."""
+LOOK_AGAIN_S = 1.0
+"""How often who waits looks whether the server is elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +131,10 @@ class ServerCall:
 
     def _answered(self, wait: LongWait) -> tuple[Message, Tensors]:
         """Wait for the answer to this attempt."""
-        while self._voice is not None or self._moved is not None:
+        while True:
+            look_s = LOOK_AGAIN_S if self._moved is None else LOOK_S
             try:
-                limits_s = ([] if self._voice is None else [wait.silent_s]) + ([] if self._moved is None else [LOOK_S])
-                return self._answer.result(min(limits_s))
+                return self._answer.result(look_s if self._voice is None else min(look_s, wait.silent_s))
             except DeadlineError as error:
                 if not self._num_lost:
                     raise
@@ -140,9 +143,10 @@ class ServerCall:
                 if self._answer.done():
                     continue
                 self._refuse_moved()
+                if self._transport.look_again():
+                    raise unreachable(self._transport.endpoint, self._method, "it is elsewhere now") from None
                 if wait.is_due and self._voice is not None:
                     wait.tell(self._voice.awaited() if not self._held_s else self._being_saved())
-        return self._answer.result()
 
     def _refuse_moved(self) -> None:
         """MovedError if other servers have taken the place of the one that was called."""
@@ -177,6 +181,7 @@ class ServerCall:
             wait.tell(Awaited(str(refused) if refused.is_answer else away, is_limited=True))
         if self._server_ms:
             self._header.timeout_ms = max(1, self._server_ms - int(waited_s * 1000))  # type: ignore[attr-defined]
+        self._transport.look_again()
         self._answer = self._attempt(max(1.0, self._timeout_s - waited_s))
 
     def _being_saved(self) -> Awaited:

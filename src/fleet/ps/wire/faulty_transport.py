@@ -77,6 +77,9 @@ class FaultyTransport(Transport):
             self._send(sent)
         return answer
 
+    def look_again(self) -> bool:
+        return self._inner.look_again()
+
     def _draw(self) -> Fate:
         """Every call draws the same number of times, so that one fault does not move the others."""
         chances = {kind: self._rng.random() for kind in ("drop", "repeat", "delay")}

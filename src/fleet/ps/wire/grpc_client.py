@@ -28,6 +28,7 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.dns_min_time_between_resolutions_ms", 500),  # a server may come back under another address of its name
     # The caller decides what may be sent twice.
     ("grpc.enable_retries", 0),
     # A connection of its own: that one transport is closed, or fails, does not concern another.

@@ -20,7 +20,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.messages import too_large
 from fleet.ps.wire.plane_name import plane_name
 from fleet.ps.wire.status import error_of_number, unreachable
-from fleet.ps.wire.transport import Answer, TakesAhead, Transport
+from fleet.ps.wire.transport import Answer, TakesAhead, Transport, failed
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -169,7 +169,7 @@ class PlaneTransport(Transport, TakesAhead):
         try:
             sent = client.call(number, header.SerializeToString(), tensors, self.rooms[method].size_bytes, ahead)
         except (ValueError, IndexError):
-            return _failed(too_large(f"{method}Request", tensors))
+            return failed(too_large(f"{method}Request", tensors))
         except OSError:  # the system has no memory to share
             return self._inner.call(method, header, tensors, timeout_s)
         self._joined_bytes += sent.joined_bytes
@@ -285,13 +285,3 @@ class PlaneTransport(Transport, TakesAhead):
 
 def _is_address(host: str) -> bool:
     return host.replace(".", "").isdigit() or ":" in host or (is_loopback(host) and host != "localhost")
-
-
-def _failed(error: FleetError) -> Answer:
-    """An answer that has failed already."""
-    from concurrent.futures import Future
-
-    answer: Answer = Future()
-    answer.set_running_or_notify_cancel()
-    answer.set_exception(error)
-    return answer

@@ -16,6 +16,8 @@ from fleet.ps.wire.messages import Tensor, Tensors
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from fleet.errors import FleetError
+
 Answer: TypeAlias = "Future[tuple[Message, Tensors]]"
 
 
@@ -45,9 +47,21 @@ class Transport(Protocol):
         """Start a call. Its answer or its error, a FleetError, is in the future; this itself raises nothing."""
         ...
 
+    def look_again(self) -> bool:
+        """See whether the server is elsewhere now; if so, calls that wait are lost, and can be made again."""
+        return False
+
     def close(self) -> None:
         """End the calls that run, and free everything; calling it again changes nothing."""
         ...
+
+
+def failed(error: FleetError) -> Answer:
+    """An answer that has failed already."""
+    answer: Answer = Future()
+    answer.set_running_or_notify_cancel()
+    answer.set_exception(error)
+    return answer
 
 
 class TakesAhead(ABC):

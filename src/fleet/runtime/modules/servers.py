@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from fleet import env
 from fleet.errors import RoleError, UsageError
+from fleet.jobfiles.kept import counted_life
 from fleet.jobfiles.layouts import own_layout, server_folder
 from fleet.jobfiles.terms import own_whereabouts
-from fleet.net import Endpoint
+from fleet.net import Endpoint, parse_place
 from fleet.ps.job.native_threads import use_native_threads
 from fleet.ps.wire.transport import LocalTransport, Transport
 from fleet.ps.worker.life.progress import ScriptProgress
@@ -42,6 +43,7 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
     use_native_threads()
     if endpoints:
         from fleet.ps.wire.grpc_client import GrpcTransport
+        from fleet.ps.wire.listed_transport import reached
         from fleet.ps.wire.plane_client import PlaneTransport
         from fleet.ps.wire.trust.own_token import token_for
         from fleet.ps.wire.trust.plane_tls import PlaneTls
@@ -49,11 +51,12 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
 
         tls = Tls.from_environment()
         plane_tls = None if tls is None else PlaneTls(tls)
-        tokens = [token_for(Endpoint.parse(endpoint)) for endpoint in endpoints]
-        made = [
-            PlaneTransport(GrpcTransport(endpoint, token, tls), token, plane_tls)
-            for endpoint, token in zip(endpoints, tokens, strict=True)
-        ]
+
+        def reach(where: Endpoint) -> Transport:
+            token = token_for(where)
+            return PlaneTransport(GrpcTransport(str(where), token, tls), token, plane_tls)
+
+        made = [reached(parse_place(endpoint), reach) for endpoint in endpoints]
         if env.FLEET_CHAOS.text() is None:
             return made
         from fleet.ps.wire.faults import with_faults
@@ -88,7 +91,10 @@ class Servers:
         """Where this worker is, for its next life; None if it will have none."""
         folder = env.FLEET_DURABLE.get()
         if folder is not None and who.role is Role.WORKER and who.server_endpoints:
-            self.progress = ScriptProgress(Path(folder) / f"worker-{who.index}")
+            own = Path(folder) / f"worker-{who.index}"
+            self.progress = ScriptProgress(own)
+            if life := counted_life(own):
+                _log.info("this is life %d of %s", life + 1, who.name)
 
     def begin_with(self, model_dir: str | PathLike[str] | None) -> None:
         """Choose the checkpoint; on a server, or where the server will be in this process."""
@@ -106,13 +112,21 @@ class Servers:
             self._ended.set()
 
     def _serve(self) -> None:
+        from fleet.ps.server.place import ServerPlace
         from fleet.ps.server.process import make_service, serve
         from fleet.ps.wire.trust.own_token import token_for
 
-        name = server_folder(self.who.index, own_layout())
-        endpoint = self.who.server_endpoints[self.who.index]
+        place = ServerPlace.of(self.who)
+        name, endpoint = server_folder(place.index, own_layout()), place.endpoint
         service = make_service(name, endpoint, device=server_device(), model_dir=self.model_dir)
-        serve(service, endpoint, token_for(endpoint), is_held=self.who.holds_port, closed=self._closed)
+        serve(
+            service,
+            endpoint,
+            token_for(endpoint),
+            is_held=self.who.holds_port,
+            closed=self._closed,
+            announce=place.announce,
+        )
 
     def close(self) -> None:
         """Stop the server that another thread of this process runs, or is about to, and wait until its port is free."""

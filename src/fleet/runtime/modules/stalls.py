@@ -7,25 +7,27 @@ import threading
 from typing import TYPE_CHECKING
 
 from fleet import env
-from fleet.net import Endpoint
+from fleet.net import parse_place
 from fleet.observe.waits.waiting import served_timeout_s
 from fleet.ps.job.patience import is_durable, rpc_timeout_s
 from fleet.ps.stall.remote_board import RemoteBoard
 from fleet.ps.stall.report import Limits
 from fleet.ps.stall.watch import ServedWatch
 from fleet.ps.wire.grpc_client import GrpcTransport
+from fleet.ps.wire.listed_transport import reached
 from fleet.ps.wire.trust.own_token import token_for
 from fleet.ps.wire.trust.tls import Tls
 from fleet.roles import Role
 
 if TYPE_CHECKING:
+    from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.worker import Worker
     from fleet.runtime.modules.servers import Servers
 
 
 def watch_from_the_start(servers: Servers) -> None:
     """Watch from `fleet.init()` on, in a process that fleetrun has started: its job is there, or on its way."""
-    if env.FLEET_JOB_ID.text() is not None:
+    if env.is_under_fleetrun():
         watch(servers)
 
 
@@ -39,7 +41,7 @@ def watch(servers: Servers) -> None:
     if who.role is not Role.WORKER or not who.server_endpoints or not is_main or ServedWatch.running() is not None:
         return
 
-    def first() -> GrpcTransport:
+    def first() -> Transport:
         present = copy.copy(servers)  # a copy: the main thread refreshes its own
         present.refresh()
         return _reach(str(present.who.server_endpoints[0]))
@@ -63,6 +65,7 @@ def stop() -> None:
         running.stop()
 
 
-def _reach(endpoint: str) -> GrpcTransport:
+def _reach(endpoint: str) -> Transport:
     """A connection of the watch's own."""
-    return GrpcTransport(endpoint, token_for(Endpoint.parse(endpoint)), Tls.from_environment())
+    tls = Tls.from_environment()
+    return reached(parse_place(endpoint), lambda where: GrpcTransport(str(where), token_for(where), tls))

@@ -169,7 +169,7 @@ class WorkerChanges:
         """Tell each of the present servers; False where others have taken their place."""
         client = self._client
         # Servers that fleetrun looks after in a durable job come back, and stay until it ends them.
-        are_kept = is_durable() and env.FLEET_JOB_ID.text() is not None
+        are_kept = is_durable() and env.is_under_fleetrun()
         patience_s = rpc_timeout_s() if are_kept else min(LEAVE_S, rpc_timeout_s())
         server_set = client.server_set
         headers = [

@@ -12,7 +12,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup ready data demo demo-collective demo-static test test-all test-cpp test-seeds public engines check format proto docs site site-serve fuzz fuzz-journals chaos model bench coverage sanitize pythons torches wheels sbom clean
+.PHONY: FORCE help setup ready data demo demo-collective demo-static test test-all test-cpp test-seeds public engines check format proto docs site site-serve fuzz fuzz-journals fuzz-copies chaos model bench coverage sanitize pythons torches wheels sbom clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -202,6 +202,9 @@ model: setup  ## Go through every state of small jobs in a model of how servers 
 
 fuzz-journals: setup  ## Damage 1,000 journals, and recover a server from each
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_journals.py
+
+fuzz-copies: setup  ## Damage files of servers and their copies 1,000 times: each is found, and mended from the other
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_copies.py
 
 bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/keys.py --json benchmarks/results/keys.json

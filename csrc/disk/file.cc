@@ -48,6 +48,9 @@ void copy(const std::string& from, const std::string& to) {
   throw failure("cannot be copied to " + to, from, code);
 }
 
+// Whether a file cannot have a second name where it is wanted.
+bool needs_copy(int code) { return code == EXDEV || code == EPERM || code == EMLINK || code == EOPNOTSUPP; }
+
 }  // namespace
 
 DiskError failure(const std::string& what, const std::string& path, int code) {
@@ -109,9 +112,16 @@ void File::sync() const {
   if (::fdatasync(descriptor_) != 0) throw failure("cannot be written", path_, errno);
 }
 
+void File::link_to(const std::string& to) const {
+  const std::string here = "/proc/self/fd/" + std::to_string(descriptor_);
+  if (::linkat(AT_FDCWD, here.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0) return;
+  if (needs_copy(errno) || errno == ENOENT) return copy(here, to);  // ENOENT: all of its names are gone
+  throw failure("cannot be linked to " + to, path_, errno);
+}
+
 void link_or_copy(const std::string& from, const std::string& to) {
   if (::link(from.c_str(), to.c_str()) == 0) return;
-  if (errno == EXDEV || errno == EPERM || errno == EMLINK || errno == EOPNOTSUPP) return copy(from, to);
+  if (needs_copy(errno)) return copy(from, to);
   throw failure("cannot be linked to " + to, from, errno);
 }
 

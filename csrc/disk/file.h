@@ -56,6 +56,9 @@ class File {
   // Returns when the disk has everything.
   void sync() const;
 
+  // Gives it, whatever has become of its name, a second one; where that cannot be (another file system), copies it.
+  void link_to(const std::string& to) const;
+
   // The same under the name that it was given meanwhile.
   File renamed(std::string path) && {
     File same(std::move(*this));

@@ -110,7 +110,7 @@ Rows Table::seal(std::size_t first_shard, std::size_t last_shard, const std::str
   return out;
 }
 
-// Under the shard's lock: what is named now has its name until it is linked.
+// Under the shard's lock: what is here now stays until it is linked.
 ShardFiles Table::link_files(std::size_t s, const std::string& folder, const std::string& prefix) const {
   const ColdShard& cold = *shards_[s]->cold;
   ShardFiles files;
@@ -119,7 +119,7 @@ ShardFiles Table::link_files(std::size_t s, const std::string& folder, const std
   for (const auto& run : cold.runs) {
     run->sync();
     files.names.push_back(prefix + disk::name_of(*run));
-    disk::link_or_copy(run->file().path(), folder + "/" + files.names.back());
+    run->file().link_to(folder + "/" + files.names.back());
   }
   return files;
 }

@@ -99,6 +99,21 @@ TEST(runs_find_what_was_written) {
   CHECK(names_in(folder.path).size() == 3);
 }
 
+TEST(files_are_linked_whatever_has_become_of_their_names) {
+  const Folder folder;
+  const disk::Shape shape(16, false);
+  const std::string one = folder.path + "/one", two = folder.path + "/two";
+  const std::vector<Key> first = some_keys(100, 1), second = some_keys(100, 2);
+  const auto kept = write_run(one, shape, first, 1), other = write_run(two, shape, second, 2);
+  CHECK(::rename(two.c_str(), one.c_str()) == 0);  // `kept` has no name, and `other` that of `kept`
+  kept->file().link_to(folder.path + "/kept");
+  other->file().link_to(folder.path + "/other");
+  const disk::Buffer buffer = disk::make_buffer(shape.block_bytes);
+  CHECK(find(*disk::Run::open(folder.path + "/kept", shape), first[0], buffer.get()) != nullptr);
+  CHECK(find(*disk::Run::open(folder.path + "/other", shape), second[0], buffer.get()) != nullptr);
+  CHECK(disk_error([&] { kept->file().link_to(folder.path + "/kept"); }).find("File exists") != std::string::npos);
+}
+
 TEST(runs_merge_and_the_newest_wins) {
   const Folder folder;
   const disk::Shape shape(16, false);

@@ -61,6 +61,13 @@ class Copied:
     def replaced(self, lsn: int) -> None:
         """Everything was replaced with record `lsn`: return when no copy without it counts any more."""
 
+    def pass_on(self, segment: int) -> None:
+        """Return when the copy reads a segment, or a later one, or takes too long: those before are about to go."""
+
+    def give_way(self, why: str) -> bool:  # noqa: ARG002
+        """Let the copy take the place of this server, which has lost rows; whether there is one that may."""
+        return False
+
 
 class Durability:
     """The journal and the snapshots of one server, in a folder of its own."""
@@ -120,7 +127,7 @@ class Durability:
         """The byte of the journal at which the last snapshot was taken."""
         self._thread = threading.Thread(target=self._take_snapshots, name="fleet-snapshot", daemon=True)
         self._thread.start()
-        self.scrub = Scrub(folder, lambda: self.journal.lsn, self._files_in_use, self._renew)
+        self.scrub = Scrub(self.journal, self._files_in_use, self._mend)
 
     def _recovered(self) -> Recovered:
         """Bring the state to where the journal ends; a copy that cannot be trusted is empty: it is filled again."""
@@ -203,16 +210,26 @@ class Durability:
         holdings = self._core.state.holdings
         return [] if holdings is None else holdings.files_of_rows()
 
-    def _renew(self) -> None:
-        """Take a snapshot now, and let go of everything that was written before; a copy is filled again instead."""
+    def _mend(self, is_lost: bool, why: str) -> str:
+        """Put something in the place of what is damaged, and say what; "" where rows are lost and nobody has them."""
         if self._core.is_copy:
-            self.fill_again("a file on its disk is damaged")
-            return
+            self.fill_again(why)
+            return "its server fills this copy again"
+        if is_lost:
+            return "the copy of this server takes its place" if self.copied.give_way(why) else ""
+        self._renew()
+        return "a new snapshot has taken its place"
+
+    def _renew(self) -> None:
+        """Take a snapshot now, and let go of everything that was written before."""
         with self.snapshotting:
             self._core.refuse_failed()
             self._core.refuse_moved()
             self.journal.roll()
+            segment, _ = self.journal.end
             self._write_snapshot()
+            self.copied.pass_on(segment)
+            self.journal.drop_before(segment - 1)
 
     def _take_snapshots(self) -> None:
         while True:

@@ -1,8 +1,8 @@
 """A server reads again, now and then and slowly, what it has on its disk, so that damage is known before it is needed.
 
 That is its journal, its snapshot, and the sealed files of rows that the snapshot links to or that tables use. What the
-server still knows it writes anew, as a snapshot; a file with rows that are nowhere else it names, and no snapshot links
-to it any more.
+server still knows it writes anew, as a snapshot. Where rows are lost that it does not know, its copy on another machine
+takes its place; a copy is filled again by its server. Without a copy such a file is named, and no snapshot links to it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from fleet import env
 from fleet.errors import CheckpointError
 from fleet.observe.metrics import events
 from fleet.ps.journal.verify import damage_of_rows, verify
+from fleet.ps.journal.writer import Journal
 
 FIRST_S, REST_S = 60.0, 600.0
 """How long a server waits before it looks for the first time, and after each time."""
@@ -38,14 +39,17 @@ class Scrub:
 
     def __init__(
         self,
-        folder: Path,
-        last: Callable[[], int],
+        journal: Journal,
         files_in_use: Callable[[], Iterable[Path]],
-        renew: Callable[[], None],
+        mend: Callable[[bool, str], str],
     ) -> None:
-        """`last`: the record that the journal must have; `renew` takes a snapshot and lets all before it go."""
-        self._folder = folder
-        self._last, self._files_in_use, self._renew = last, files_in_use, renew
+        """`mend` is called for each damaged file.
+
+        It gets whether the file has rows that the server does not know, and what is wrong; it returns what has been put
+        in the place of that, "" if there is nothing.
+        """
+        self._journal, self._folder = journal, journal.folder
+        self._files_in_use, self._mend = files_in_use, mend
         rate = env.FLEET_SCRUB_RATE.get()
         self._rate = (RATE_MB if rate is None else rate) * 1e6
         self._is_over = threading.Event()
@@ -72,16 +76,13 @@ class Scrub:
             if (why := self._lost.get(_identity(link))) is not None:
                 raise CheckpointError(f"{why}; no snapshot is taken of it: load the last checkpoint")
 
-    def mend(self, path: Path, why: str) -> bool:
-        """Put something whole in the place of a damaged file; False if this server has not got what was in it."""
-        if _identity(path) in self._lost:
-            return False
+    def _mended(self, path: Path, why: str) -> str:
+        """What was put in the place of a damaged file; "" if nothing was."""
         try:
-            self._renew()
+            return self._mend(_identity(path) in self._lost, why)
         except Exception as error:  # of any kind, such as a full disk: it is tried again next time
-            _log.warning("%s; and no snapshot could be taken in its place: %s", why, error)
-            return False
-        return True
+            _log.warning("%s; and nothing could be put in its place: %s", why, error)
+            return ""
 
     def look(self) -> None:
         """Read everything once, and do something about what is damaged."""
@@ -95,16 +96,19 @@ class Scrub:
             if path not in self.damaged:
                 _log.error("%s", why)
                 events.note("damage", why)
-        self.damaged = found
+        self.damaged, instead = found, ""
         for path, why in found.items():
-            if path.exists() and not self.mend(path, why):
+            if path.exists() or not instead:  # or else it has gone with the one before
+                instead = self._mended(path, why)
+            if not instead:
                 continue
-            _log.warning("%s: a new snapshot has taken its place", path)
-            events.note("damage", f"{path}: a new snapshot has taken its place")
+            _log.warning("%s: %s", path, instead)
+            events.note("damage", f"{path}: {instead}")
             self.damaged = {other: why for other, why in self.damaged.items() if other != path}
+            self._lost.pop(_identity(path), None)
 
     def _damage(self) -> dict[Path, str]:
-        found = verify(self._folder, self._pace, self._last()).damaged
+        found = self._journal.damage_of_end() | verify(self._folder, self._pace, self._journal.lsn).damaged
         known = {_identity(path) for path in self._folder.glob("*/*")}
         for path in self._files_in_use():
             with suppress(FileNotFoundError):  # it was merged with others

@@ -126,6 +126,17 @@ class Journal:
         with self._writing:
             return self._first, self._size
 
+    def damage_of_end(self) -> dict[Path, str]:
+        """The segment that is written, if it is gone or has more than was written, with a line about that."""
+        with self._writing:
+            if self._file < 0:
+                return {}
+            found, path = os.fstat(self._file), segment_path(self.folder, self._first)
+            if not found.st_nlink:
+                return {path: f"{path} is gone, and its records are in no other file"}
+            more = found.st_size - self._size
+            return {path: f"{path} has {more} bytes that nobody wrote"} if more > 0 else {}
+
     def readable(self, segment: int) -> tuple[int, int] | None:
         """How many bytes of a segment may be read, and which segment follows (0: none yet); None if it is not here."""
         with self._writing:

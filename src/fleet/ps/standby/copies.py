@@ -76,7 +76,7 @@ class Copies(Copied):
         self._asked_at = -AWAY_S
         self._behind_since: float | None = None
         self.lost = ""
-        """Why this server must not go on: its copy has more than it."""
+        """Why this server must not go on: its copy has more than it, or rows that are lost here."""
 
     # What the journal asks.
 
@@ -109,6 +109,18 @@ class Copies(Copied):
                 what = "fleetrun to count without its copy, which a loaded checkpoint fills anew"
                 why = self._wait(lambda: False, what)
         self._fail(why)
+
+    def pass_on(self, segment: int) -> None:
+        with self._changed:
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: (self.needs or segment) >= segment or self._core.is_closed, SILENT_S)
+
+    def give_way(self, why: str) -> bool:
+        if not self._standing.has_copy:
+            return False
+        self.lost = f"{why}; the copy of server {self._server} is to take its place"
+        self.look()
+        return True
 
     # What is known of the copy.
 
@@ -204,7 +216,7 @@ class Copies(Copied):
             if size == header.at and not following and not is_news:
                 callers.wait_for(
                     self._changed,
-                    lambda: journal.lsn > header.lsn or self._core.is_closed or self._core.is_moved,
+                    lambda: self._readable(header) != (size, following) or self._core.is_closed or self._core.is_moved,
                     header.timeout_ms / 1000,
                 )
                 self._asked_at = time.monotonic()

@@ -74,7 +74,9 @@ def test_nothing_is_found_where_nothing_is_damaged(running: tuple[Trainer, Servi
     assert not own_scrub(service).damaged
 
 
-@pytest.mark.parametrize("what", ["segment", "present segment", "missing segment", "snapshot", "copied rows"])
+@pytest.mark.parametrize(
+    "what", ["segment", "present segment", "longer segment", "no segment", "missing segment", "snapshot", "copied rows"]
+)
 def test_what_the_server_knows_is_written_anew(
     what: str, running: tuple[Trainer, Service, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -85,12 +87,17 @@ def test_what_the_server_knows_is_written_anew(
     path = {
         "segment": segments[1],
         "present segment": segments[-1],
+        "longer segment": segments[-1],
+        "no segment": segments[-1],
         "missing segment": segments[1],
         "snapshot": snapshots_in(folder)[-1][1],
         "copied rows": runs_in(folder)[0],
     }[what]
-    if what == "missing segment":
+    if what in ("missing segment", "no segment"):
         path.unlink()
+    elif what == "longer segment":
+        with path.open("ab") as file:
+            file.write(b"nobody wrote this")
     elif what == "copied rows":  # as where the journal is on another disk than the tables
         copy = shutil.copy(path, tmp_path / "copy")
         path.unlink()
@@ -103,7 +110,7 @@ def test_what_the_server_knows_is_written_anew(
     named = segments[0] if what == "missing segment" else path
     assert f"{named} " in caplog.text
     assert "a new snapshot has taken its place" in caplog.text
-    assert [call.args[0] for call in noted.call_args_list if call.args[0] != "snapshot"] == ["damage", "damage"]
+    assert [call.args[0] for call in noted.call_args_list].count("damage") == (4 if what == "no segment" else 2)
     assert figure(service) == 0
     assert not path.exists()
     assert not verify(folder).damaged
@@ -147,20 +154,21 @@ def test_it_looks_by_itself_and_slowly(tmp_path: Path, monkeypatch: pytest.Monke
     journal.append(Kind.PUSH, [RecordPart(bytes(3_000_000))])
     asked, told = [], threading.Event()
 
-    def renew() -> None:
-        asked.append(1)
+    def mend(_is_lost: bool, why: str) -> str:
+        asked.append(why)
         told.set()
+        return "mended"
 
     flip(segments_in(tmp_path)[-1][1], 2_900_000)
-    found = Scrub(tmp_path, lambda: journal.lsn, list, renew)
+    found = Scrub(journal, list, mend)
     wait_until(lambda: found.num_bytes > 0, 20, "the first piece")
     assert not told.is_set()  # 3 MB take 3 s
     found.close()
     assert not asked
     monkeypatch.setenv("FLEET_SCRUB_RATE", "1000")
-    found = Scrub(tmp_path, lambda: journal.lsn, list, renew)
+    found = Scrub(journal, list, mend)
     assert told.wait(20)
     found.close()
     monkeypatch.setenv("FLEET_SCRUB_RATE", "0")
-    assert Scrub(tmp_path, lambda: journal.lsn, list, renew)._thread is None
+    assert Scrub(journal, list, mend)._thread is None
     journal.close()

@@ -1,0 +1,93 @@
+"""A file that is damaged is mended from the other machine: rows of a server by its copy, and a copy by its server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fleet.errors import FleetError
+from fleet.ps.journal.files import segments_in
+from fleet.ps.journal.verify import verify
+from fleet.ps.server.service import Service
+from support.durable.pair import LIMIT_S, Pair, digest, durability_of
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+    monkeypatch.setenv("FLEET_TABLE_DIR", str(tmp_path / "tables"))
+    monkeypatch.setenv("FLEET_SCRUB_RATE", "100000")
+    with Pair(tmp_path) as made:
+        made.train(np.random.default_rng(0), 2)
+        made.settle()
+        yield made
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 8
+    path.write_bytes(data)
+
+
+def damage_rows(service: Service) -> Path:
+    path = service.state.held.files_of_rows()[0]
+    flip(path)
+    return path
+
+
+def test_the_copy_takes_the_place_of_a_server_that_has_lost_rows(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    wanted, server = digest(pair.copy.state), pair.server
+    path = damage_rows(server)
+    with caplog.at_level(logging.WARNING):
+        durability_of(server).scrub.look()
+    assert f"{path}: the copy of this server takes its place" in caplog.text
+    assert server.standby is not None
+    assert server.standby.ended.wait(LIMIT_S)  # its process ends, and fleetrun gives its place to the copy
+    assert "the copy of server 0 is to take its place" in server.standby.failure
+    pair.promote()
+    assert digest(pair.server.state) == wanted
+
+
+def test_rows_are_only_named_where_the_copy_is_not_listed(pair: Pair) -> None:
+    server = pair.server
+    pair.drop_copy()
+    path = damage_rows(server)
+    durability_of(server).scrub.look()
+    assert list(durability_of(server).scrub.damaged) == [path]
+    assert server.standby is not None
+    assert not server.standby.failure
+
+
+def test_a_copy_that_has_lost_rows_is_filled_again(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    path = damage_rows(pair.copy)
+    with caplog.at_level(logging.WARNING):
+        durability_of(pair.copy).scrub.look()
+    assert f"{path}: its server fills this copy again" in caplog.text
+    pair.settle()
+    assert digest(pair.copy.state) == digest(pair.server.state)
+
+
+def test_a_damaged_journal_goes_though_the_copy_reads_on_in_it(pair: Pair) -> None:
+    own = durability_of(pair.server)
+    flip(segments_in(own.folder)[-1][1])
+    own.scrub.look()
+    assert not verify(own.folder, least=own.journal.lsn).damaged
+    pair.train(np.random.default_rng(1))
+    pair.settle()
+    assert digest(pair.copy.state) == digest(pair.server.state)
+    assert durability_of(pair.copy).counts()["snapshots"] == 0  # it read on, and was not filled again
+
+
+def test_the_copy_takes_the_place_of_a_server_that_cannot_read_its_journal(pair: Pair) -> None:
+    wanted, name = digest(pair.server.state), pair.name(is_copy=False)
+    pair.end(name)
+    flip(segments_in(pair.folder(name))[0][1])
+    with pytest.raises(FleetError, match="offset"):  # with which its process ends, and is not started again
+        pair.begin(name)
+    pair.promote()
+    assert digest(pair.server.state) == digest(pair.copy.state) == wanted

@@ -48,7 +48,7 @@ ROOMS = [
     {"__init__"},
 ]
 # And of `fleet_tools`, which `fleet` never imports; these of them know torch.
-ROOMS_OF_TOOLS = [{"planner", "synthetic"}, {"engines", "looking", "traces", "watching"}, {"commands"}]
+ROOMS_OF_TOOLS = [{"planner", "synthetic"}, {"engines", "looking", "traces", "watching"}, {"chaos", "commands"}]
 TOOLS_WITH_TORCH = {"looking", "synthetic"}
 ROOMS_WITHOUT_TORCH = {"expressions", "fs", "remote", "kind", "__init__"}
 WITHOUT_TORCH = {

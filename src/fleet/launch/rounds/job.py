@@ -11,9 +11,6 @@ import time
 from contextlib import ExitStack
 
 from fleet.launch.arguments.options import Options
-from fleet.launch.chaos import report as chaos_report
-from fleet.launch.chaos.agent import Agent, with_chaos
-from fleet.launch.chaos.findings import notes_of
 from fleet.launch.durable import folder as durable
 from fleet.launch.durable.reshards import Reshards
 from fleet.launch.meet.job_token import own_token
@@ -31,8 +28,8 @@ from fleet.launch.run.output import say
 from fleet.launch.run.station import Station
 from fleet.launch.run.watch import Attempt
 from fleet.launch.tls import certificates as tls
-from fleet.launch.watching.readers import make_curves, make_ports, make_traces
 from fleet.launch.watching.recorder import make_recorder
+from fleet.launch.watching.tools import make_chaos, make_curves, make_ports, make_traces
 from fleet.observe.timing.duration import in_words
 
 log = logging.getLogger("fleetrun")
@@ -54,10 +51,9 @@ class Job:
         """How many rounds had failed when that one began."""
         self._began_at = time.monotonic()
         self._attempt: Attempt | None = None
-        self._agent: Agent | None = None
-        """What strikes the processes of the round that runs, or ran last, where `--chaos` asks for it."""
         self._is_meeting = False
         self._signalled: int | None = None
+        self._chaos = make_chaos(options)
         self._recorder = make_recorder(options, job_id)
         self._ports = make_ports(options)
         self._traces = make_traces(options)
@@ -93,9 +89,7 @@ class Job:
                     return code
             self._tell_the_end(outcome)
             self._end_record(outcome.code)
-        if self._agent is None or self._plan is None:
-            return outcome.code
-        return chaos_report.tell(self._agent, self._plan, outcome.code, is_quiet=self._options.quiet)
+        return outcome.code if self._chaos is None or self._plan is None else self._chaos.tell(self._plan, outcome.code)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self._signalled = number
@@ -119,7 +113,10 @@ class Job:
             self._tell_of(plan, this)
             if self._traces is not None:
                 plan = self._traces.prepare(plan, is_continued=is_continued)
-            plan = self._plan = self._with_chaos(plan)
+            striker = None
+            if self._chaos is not None:
+                plan, striker = self._chaos.prepare(plan)
+            self._plan = plan
             ready = list(map(ReadyProcess, plan.processes, logs, locks))
             identity = JobIdentity(self._job_id, token, this.restart)
             crew = Crew(ready, plan.followed, identity, self._guard, this.news.put)
@@ -128,7 +125,7 @@ class Job:
             if orders is not None:
                 hosts = tuple(offer.host for offer in this.offers)
                 station = Station(self._options, plan, orders, hosts, holds, self._team.tell)
-            self._attempt = Attempt(plan, crew, self._team, this.news, self._agent, reshards, self._show, station)
+            self._attempt = Attempt(plan, crew, self._team, this.news, striker, reshards, self._show, station)
             if self._signalled is not None:
                 self._attempt.signalled(self._signalled)
             try:
@@ -167,22 +164,6 @@ class Job:
                 self._traces.end()
             if self._board is not None:
                 self._board.close()
-
-    def _with_chaos(self, plan: LaunchPlan) -> LaunchPlan:
-        """The plan of a round with the faults that its processes do themselves; an agent does the others."""
-        chaos, seed = self._options.chaos, self._options.seed or 0
-        if chaos is None:
-            return plan
-        if self._agent is None:
-            began_at = time.time()
-            for process in plan.processes:
-                notes_of(process).remove()  # of another job
-            if chaos.ends_processes and self._options.durable is None:
-                log.warning("chaos without --durable: the job ends by the first kill")
-        else:
-            began_at = self._agent.began_at
-        self._agent = Agent(chaos, seed, plan, began_at, before=self._agent)
-        return with_chaos(plan, chaos, seed, began_at)
 
     def _meet(self, holds: ExitStack) -> Prepared:
         """Meet the others for the next round; a signal ends the waiting at once, and for all once there was a round."""

@@ -8,7 +8,7 @@ from fleet.launch.processes.child import Child
 
 
 class Striker(Protocol):
-    """Who kills and stops processes on purpose, from a thread of its own (`fleet.launch.chaos`)."""
+    """Who kills and stops processes on purpose, from a thread of its own (`fleet_tools.chaos`)."""
 
     def start(self, children: Callable[[], Sequence[Child]], excuse: Callable[[int], None]) -> None:
         """Begin, once all have started; `children` gives those of now, `excuse` is told who is about to be killed."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from fleet.jobfiles.chaos_notes import Ack, ChaosNotes
 from fleet.jobfiles.process_files import ProcessFiles
-from fleet.launch.chaos.agent import Blow, Life
 from fleet.launch.planning.plan import LaunchPlan, ProcessPlan
+from fleet_tools.chaos.agent import Blow, Life
 
 CALL_FAULTS = ("drop", "repeat", "delay")
 

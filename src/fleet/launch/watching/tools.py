@@ -1,4 +1,4 @@
-"""What reads what a job writes, while it runs: of `fleet_tools`, and made only where an option asks for it."""
+"""What fleetrun asks of `fleet_tools` while a job runs, each only where an option asks for it."""
 
 from collections.abc import Sequence
 from typing import Protocol, cast
@@ -7,6 +7,17 @@ from fleet._lazy import tool
 from fleet.launch.arguments.options import Options
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
+from fleet.launch.run.contract import Striker
+
+
+class ChaosRounds(Protocol):
+    """Faults on purpose, from the first round to the last."""
+
+    def prepare(self, plan: LaunchPlan) -> tuple[LaunchPlan, Striker]:
+        """The plan of a round, with the faults that its processes do themselves, and who does the others."""
+
+    def tell(self, plan: LaunchPlan, code: int) -> int:
+        """Report; the exit code of the job."""
 
 
 class OpenPorts(Protocol):
@@ -40,6 +51,11 @@ class Curves(Protocol):
 
     def close(self) -> None:
         """The job is over."""
+
+
+def make_chaos(options: Options) -> ChaosRounds | None:
+    """The faults that `--chaos` asks for; None where there are none."""
+    return None if options.chaos is None else cast("ChaosRounds", tool("chaos")(options))
 
 
 def make_ports(options: Options) -> OpenPorts | None:

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleet.launch.chaos.agent import Agent
-from fleet.launch.chaos.findings import ChaosFindings, Invariant, Recovery, Witness, notes_of, recoveries
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.run.output import say
+from fleet_tools.chaos.agent import Agent
+from fleet_tools.chaos.findings import ChaosFindings, Invariant, Recovery, Witness, notes_of, recoveries
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -12,13 +12,13 @@ from fleet.jobfiles import chaos_notes
 from fleet.jobfiles.chaos_spec import Chaos
 from fleet.jobfiles.process_files import ProcessFiles
 from fleet.launch.arguments.options import Options
-from fleet.launch.chaos.agent import Agent, Blow, Life, with_chaos
-from fleet.launch.chaos.report import find, tell, text_of
 from fleet.launch.planning.layout import JobLayout
 from fleet.launch.planning.machine import Machine
 from fleet.launch.planning.make import make_plan
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.net import Endpoint
+from fleet_tools.chaos.agent import Agent, Blow, Life, with_chaos
+from fleet_tools.chaos.report import find, tell, text_of
 
 BEGAN = 1_000_000.0
 

@@ -122,7 +122,7 @@ nb::list answer_tensors(const Answer& answer) {
 
 // Server.
 
-constexpr const char* kNames[kNumMethods] = {"Pull", "Push", "Meet"};
+constexpr const char* kNames[kNumMethods] = {"Pull", "Push", "Meet", "Follow"};
 
 Extent whole(const Call& call) { return {call.memory()->data(), call.size()}; }
 

@@ -24,12 +24,13 @@ Call::Call(std::shared_ptr<Origin> origin, const Head& head, std::shared_ptr<Mem
     case Method::kPull: is_message_ = read_header(message_.header, pull_); break;
     case Method::kPush: is_message_ = read_header(message_.header, push_); break;
     case Method::kMeet: is_message_ = read_header(message_.header, meet_); break;
+    case Method::kFollow: break;  // Python reads it
   }
   is_traced_ = arrived_ns_ != 0 && is_message_ && caller().is_traced;
 }
 
 bool Call::fit(std::shared_ptr<const Holdings> holdings) {
-  if (!is_message_ || holdings == nullptr || method_ == Method::kMeet) return false;
+  if (!is_message_ || holdings == nullptr || (method_ != Method::kPull && method_ != Method::kPush)) return false;
   wanted_.clear();
   gradients_ = {};
   const bool fits = read(*holdings);

@@ -27,8 +27,8 @@ enum class Kind : std::uint16_t {
   // Of both, `at`: parts with a smaller number will not be needed (any more, after this message).
 };
 
-enum class Method : std::uint16_t { kPull = 1, kPush = 2, kMeet = 3 };
-constexpr std::uint16_t kNumMethods = 3;
+enum class Method : std::uint16_t { kPull = 1, kPush = 2, kMeet = 3, kFollow = 4 };
+constexpr std::uint16_t kNumMethods = 4;
 
 constexpr std::uint32_t kMagic = 0x31504c46;  // "FLP1"
 

@@ -6,6 +6,7 @@ copies, and what it hands out are copies, too. `graphs` decides which calls it m
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -142,7 +143,7 @@ def record(work: Callable[[], Sequence[Any]], device: torch.device, pool: Any) -
     spare.set_state(generator.get_state())
     try:
         # Of this thread only: the one aside goes on with its own work meanwhile.
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+        with no_garbage_collected(), torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             found = work()
     except BaseException:
         # torch leaves its stream and its random numbers in the middle of the recording.
@@ -150,6 +151,19 @@ def record(work: Callable[[], Sequence[Any]], device: torch.device, pool: Any) -
         generator.graphsafe_set_state(spare)
         raise
     return found, graph.replay, graph.pool()
+
+
+@contextmanager
+def no_garbage_collected() -> Iterator[None]:
+    """What a collection frees may be memory or a graph of the device, and freeing those ends a recording."""
+    gc.collect()
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from fleet.errors import DeadlineError, UsageError
@@ -63,6 +64,20 @@ def test_the_copy_takes_the_place_of_a_lost_server(tmp_path: Path) -> None:
         wait_until(lambda: one.stats()[0]["pushes"] == 15, LIMIT_S, "all pushes to have come")
         copy.kill()
         assert copy.state().stats.counts()["pushes"] == 15
+
+
+def test_the_journal_travels_by_the_data_plane(tmp_path: Path) -> None:
+    with Copied(tmp_path, FLEET_LOCAL_TRANSPORT="TCP") as job, joined(job.endpoints, strategy=strategy("async")) as one:
+        copy = job.add_copy()
+        train(one, 5)
+        assert copy.process is not None
+        process = psutil.Process(copy.process.pid)
+
+        def reaches_another_port() -> bool:
+            others = [own.raddr for own in process.net_connections("tcp") if own.status == psutil.CONN_ESTABLISHED]
+            return any(address.port != job.endpoints[0].port for address in others)
+
+        wait_until(reaches_another_port, LIMIT_S, "the copy to reach the data plane")
 
 
 def test_a_server_that_comes_back_goes_on_with_its_copy(tmp_path: Path) -> None:

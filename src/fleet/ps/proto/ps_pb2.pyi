@@ -936,20 +936,22 @@ class FollowReply(_message.Message):
         size: int
         def __init__(self, name: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
     class Header(_message.Message):
-        __slots__ = ("term", "lsn", "is_whole", "files", "segment", "lost")
+        __slots__ = ("term", "lsn", "is_whole", "files", "segment", "lost", "data_port")
         TERM_FIELD_NUMBER: _ClassVar[int]
         LSN_FIELD_NUMBER: _ClassVar[int]
         IS_WHOLE_FIELD_NUMBER: _ClassVar[int]
         FILES_FIELD_NUMBER: _ClassVar[int]
         SEGMENT_FIELD_NUMBER: _ClassVar[int]
         LOST_FIELD_NUMBER: _ClassVar[int]
+        DATA_PORT_FIELD_NUMBER: _ClassVar[int]
         term: int
         lsn: int
         is_whole: bool
         files: _containers.RepeatedCompositeFieldContainer[FollowReply.File]
         segment: int
         lost: str
-        def __init__(self, term: _Optional[int] = ..., lsn: _Optional[int] = ..., is_whole: _Optional[bool] = ..., files: _Optional[_Iterable[_Union[FollowReply.File, _Mapping]]] = ..., segment: _Optional[int] = ..., lost: _Optional[str] = ...) -> None: ...
+        data_port: int
+        def __init__(self, term: _Optional[int] = ..., lsn: _Optional[int] = ..., is_whole: _Optional[bool] = ..., files: _Optional[_Iterable[_Union[FollowReply.File, _Mapping]]] = ..., segment: _Optional[int] = ..., lost: _Optional[str] = ..., data_port: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -224,7 +224,8 @@ class Copies(Copied):
             if size < header.at:
                 return self._said(Reply(lost=self._ahead(header))), ()
             term = self._look()
-            reply = Reply(term=term.number, lsn=journal.lsn, is_whole=self._is_whole(header))
+            reply = self._said(Reply(is_whole=self._is_whole(header)))
+            reply.term = term.number
             if reply.is_whole:
                 self._confirm(term.number)
                 self._told = header.copy, term.number
@@ -265,6 +266,7 @@ class Copies(Copied):
 
     def _said(self, reply: Reply) -> Reply:
         reply.term, reply.lsn = self._standing.number, self._journal.lsn
+        reply.data_port = self._core.data_port
         return reply
 
     # Waiting for it.

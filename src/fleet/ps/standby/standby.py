@@ -16,7 +16,9 @@ from fleet.ps.standby.following import Following
 from fleet.ps.standby.standing import Part, Standing
 from fleet.ps.steps.core import EVERYBODY
 from fleet.ps.wire.grpc_client import GrpcTransport
+from fleet.ps.wire.plane_client import PlaneTransport
 from fleet.ps.wire.trust.own_token import token_for
+from fleet.ps.wire.trust.plane_tls import PlaneTls
 from fleet.ps.wire.trust.tls import Tls
 
 if TYPE_CHECKING:
@@ -151,4 +153,6 @@ class Standby:
 
 
 def _connect(endpoint: str) -> Transport:
-    return GrpcTransport(endpoint, token_for(Endpoint.parse(endpoint)), Tls.from_environment())
+    """As a worker reaches a server: the bytes of the journal go by the data plane."""
+    token, tls = token_for(Endpoint.parse(endpoint)), Tls.from_environment()
+    return PlaneTransport(GrpcTransport(endpoint, token, tls), token, None if tls is None else PlaneTls(tls))

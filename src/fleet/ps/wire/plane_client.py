@@ -1,4 +1,4 @@
-"""A server's data plane, seen from a worker: Pull, Push and Meet go there, everything else by gRPC.
+"""A server's data plane, seen from its callers: Pull, Push, Meet and Follow go there, everything else by gRPC.
 
 On one machine that is a Unix socket, and messages lie in memory that both processes share; between machines it is TCP,
 with TLS if the job speaks it. Whenever the data plane cannot be reached, gRPC takes its place: nothing but speed
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor, Tensors
     from fleet.ps.wire.trust.plane_tls import PlaneTls
 
-METHODS = {"Pull": 1, "Push": 2, "Meet": 3}
+METHODS = {"Pull": 1, "Push": 2, "Meet": 3, "Follow": 4}
 _REPLIES: dict[str, Any] = {
     "Pull": ps_pb2.PullReply.Header,
     "Push": ps_pb2.PushReply.Header,
     "Meet": ps_pb2.MeetReply.Header,
+    "Follow": ps_pb2.FollowReply.Header,
 }
 
 _WAITING, _REPLY, _ERROR, _LOST = range(4)
@@ -163,7 +164,7 @@ class PlaneTransport(Transport, TakesAhead):
         ahead = self._claimed(tensors) if method == "Push" and self._claims else ()
         if number is None or client is None:
             answer = self._inner.call(method, header, tensors, timeout_s)
-            if method in ("Declare", "Pull", "Push"):
+            if method in ("Declare", "Pull", "Push", "Follow"):
                 answer.add_done_callback(self._learn)
             return answer
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet._lazy import lazily
+from fleet.models.registry import MODELS
 
 if TYPE_CHECKING:
     from fleet.models.dcn import DCN as DCN
@@ -36,26 +37,10 @@ if TYPE_CHECKING:
     from fleet.models.xdeepfm import XDeepFM as XDeepFM
 
 _HOMES = {
-    "dcn": "DCN",
-    "deepfm": "DeepFM",
-    "dien": "DIEN",
-    "din": "DIN",
-    "dlrm": "DLRM",
-    "dnn": "DNN",
-    "esmm": "ESMM",
-    "finalnet": "FinalNet",
-    "hstu": "HSTU",
-    "mmoe": "MMoE",
+    **{file: title for file, (title, _) in MODELS.items()},
     "parts.base": "Recommender",
     "parts.features": "Features Tabular",
-    "ple": "PLE",
     "registry": "NAMES build",
-    "sasrec": "SASRec",
-    "simnet_bow": "SimNetBOW",
-    "two_tower": "TwoTower",
-    "wide_deep": "WideDeep",
-    "word2vec": "Word2Vec",
-    "xdeepfm": "XDeepFM",
 }
 
 if not TYPE_CHECKING:  # a checker that saw __all__ would take what is imported above for private

@@ -33,7 +33,7 @@ class DCN(Tabular):
         rank: int | None = None,
         num_experts: int = 4,
     ) -> None:
-        super().__init__(num_dense, num_slots, dim, rule, bags)
+        super().__init__(num_dense, num_slots, dim, rule=rule, bags=bags)
         width = self.features.width
         self.stacked = stacked
         self.cross = CrossNetwork(width, cross_layers, rank, num_experts)

@@ -26,7 +26,7 @@ class DLRM(Tabular):
         bags: Sequence[str] = (),
         bottom: Sequence[int] = (64,),
     ) -> None:
-        super().__init__(num_dense, num_slots, dim, rule, bags)
+        super().__init__(num_dense, num_slots, dim, rule=rule, bags=bags)
         self.bottom = mlp(num_dense, (*bottom, dim)) if num_dense else None
         num_fields = self.features.num_fields + (num_dense > 0)
         num_pairs = num_fields * (num_fields - 1) // 2

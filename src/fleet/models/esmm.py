@@ -29,7 +29,7 @@ class ESMM(Tabular):
         rule: RuleSpec | None = None,
         bags: Sequence[str] = (),
     ) -> None:
-        super().__init__(num_dense, num_slots, dim, rule, bags)
+        super().__init__(num_dense, num_slots, dim, rule=rule, bags=bags)
         self.click, self.convert = (mlp(self.features.width, hidden, 1, dropout=dropout) for _ in range(2))
 
     def forward(self, batch: BatchLike) -> Outputs:

@@ -11,7 +11,6 @@ from torch import nn
 from fleet.models.parts.base import BatchLike, Outputs, log_loss
 from fleet.models.parts.features import Tabular
 from fleet.models.parts.layers import NumberFields, mlp
-from fleet.ps.job.named_spec import RuleSpec
 
 
 class Factorized(nn.Module):
@@ -46,22 +45,12 @@ class FinalNet(Tabular):
     each stream with the probability of the mean as target. The published one has batch norm; this one has none.
     """
 
-    def __init__(
-        self,
-        num_dense: int,
-        num_slots: int,
-        dim: int = 16,
-        hidden: Sequence[int] = (400, 400, 400),
-        dropout: float = 0.0,
-        rule: RuleSpec | None = None,
-        bags: Sequence[str] = (),
-    ) -> None:
-        super().__init__(num_dense, num_slots, dim, rule, bags)
-        num_fields = num_dense + self.features.num_fields
-        self.numbers = NumberFields(num_dense, dim)
+    def build(self, hidden: Sequence[int], dropout: float) -> None:
+        num_fields = self.features.num_dense + self.features.num_fields
+        self.numbers = NumberFields(self.features.num_dense, self.dim)
         self.gate = FieldGate(num_fields)
-        self.gated = factorized(2 * num_fields * dim, hidden, dropout)
-        self.direct = factorized(num_fields * dim, hidden, dropout)
+        self.gated = factorized(2 * num_fields * self.dim, hidden, dropout)
+        self.direct = factorized(num_fields * self.dim, hidden, dropout)
 
     def forward(self, batch: BatchLike) -> Outputs:
         dense, rows = self.features(batch)

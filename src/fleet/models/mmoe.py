@@ -31,7 +31,7 @@ class MMoE(Tabular):
         num_experts: int = 8,
         experts: Sequence[int] = (256, 128),
     ) -> None:
-        super().__init__(num_dense, num_slots, dim, rule, bags)
+        super().__init__(num_dense, num_slots, dim, rule=rule, bags=bags)
         num_tasks = checked("the model", "num_tasks", num_tasks, Whole(least=1))
         width = self.features.width
         self.experts = Experts(width, experts, num_experts, dropout=dropout)

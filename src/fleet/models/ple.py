@@ -61,7 +61,7 @@ class PLE(Tabular):
         shared_experts: int = 2,
         experts: Sequence[int] = (256, 128),
     ) -> None:
-        super().__init__(num_dense, num_slots, dim, rule, bags)
+        super().__init__(num_dense, num_slots, dim, rule=rule, bags=bags)
         self.num_tasks = checked("the model", "num_tasks", num_tasks, Whole(least=1))
         num_levels = checked("the model", "num_levels", num_levels, Whole(least=1))
         levels, width = [], self.features.width

@@ -8,44 +8,45 @@ from __future__ import annotations
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.models.parts.base import Recommender
 
-# name: (file, class, what it is)
-_MODELS = {
-    "dnn": ("dnn", "DNN", "rows and numbers through a few layers"),
-    "wide_deep": ("wide_deep", "WideDeep", "a linear model and a DNN"),
-    "deepfm": ("deepfm", "DeepFM", "a factorisation machine and a DNN"),
-    "xdeepfm": ("xdeepfm", "XDeepFM", "explicit interactions (CIN), a linear model and a DNN"),
-    "dcn": ("dcn", "DCN", "DCNv2: cross layers and a DNN"),
-    "dlrm": ("dlrm", "DLRM", "dot products of all pairs of rows"),
-    "finalnet": ("finalnet", "FinalNet", "factorised layers in two streams"),
-    "din": ("din", "DIN", "of a user's history, what matters for the item"),
-    "dien": ("dien", "DIEN", "how a user's interests move towards the item"),
-    "mmoe": ("mmoe", "MMoE", "several tasks: shared experts, a gate for each task"),
-    "ple": ("ple", "PLE", "several tasks: shared experts and experts of each task, in levels"),
-    "esmm": ("esmm", "ESMM", "clicks and conversions over everything that was shown"),
-    "two_tower": ("two_tower", "TwoTower", "users and items meet in a dot product: retrieval"),
-    "sasrec": ("sasrec", "SASRec", "the next item, by self-attention"),
-    "hstu": ("hstu", "HSTU", "the next item, by gated attention that knows the time"),
-    "simnet_bow": ("simnet_bow", "SimNetBOW", "queries and titles as bags of words"),
-    "word2vec": ("word2vec", "Word2Vec", "vectors of words, from those that stand around them"),
+if TYPE_CHECKING:
+    from fleet.models.parts.base import Recommender
+
+# name, which is that of its file: (class, what it is)
+MODELS = {
+    "dnn": ("DNN", "rows and numbers through a few layers"),
+    "wide_deep": ("WideDeep", "a linear model and a DNN"),
+    "deepfm": ("DeepFM", "a factorisation machine and a DNN"),
+    "xdeepfm": ("XDeepFM", "explicit interactions (CIN), a linear model and a DNN"),
+    "dcn": ("DCN", "DCNv2: cross layers and a DNN"),
+    "dlrm": ("DLRM", "dot products of all pairs of rows"),
+    "finalnet": ("FinalNet", "factorised layers in two streams"),
+    "din": ("DIN", "of a user's history, what matters for the item"),
+    "dien": ("DIEN", "how a user's interests move towards the item"),
+    "mmoe": ("MMoE", "several tasks: shared experts, a gate for each task"),
+    "ple": ("PLE", "several tasks: shared experts and experts of each task, in levels"),
+    "esmm": ("ESMM", "clicks and conversions over everything that was shown"),
+    "two_tower": ("TwoTower", "users and items meet in a dot product: retrieval"),
+    "sasrec": ("SASRec", "the next item, by self-attention"),
+    "hstu": ("HSTU", "the next item, by gated attention that knows the time"),
+    "simnet_bow": ("SimNetBOW", "queries and titles as bags of words"),
+    "word2vec": ("Word2Vec", "vectors of words, from those that stand around them"),
 }
 
-NAMES = {name: about for name, (_, _, about) in _MODELS.items()}
+NAMES = {name: about for name, (_, about) in MODELS.items()}
 """What `build` knows, with a line about each."""
 
 
 def class_of(name: str) -> type[Recommender]:
     """The class of the model of that name; UsageError if there is none."""
-    if name not in _MODELS:
-        near = get_close_matches(str(name), _MODELS, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_MODELS)}"
+    if name not in MODELS:
+        near = get_close_matches(str(name), MODELS, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(MODELS)}"
         raise UsageError(f"no model is called {name!r}; {hint}")
-    file, title, _ = _MODELS[name]
-    found: type[Recommender] = getattr(import_module(f"fleet.models.{file}"), title)
+    found: type[Recommender] = getattr(import_module(f"fleet.models.{name}"), MODELS[name][0])
     return found
 
 

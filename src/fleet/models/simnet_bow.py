@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fleet.errors import UsageError
 from fleet.models.parts.base import BatchLike, Outputs, Recommender
+from fleet.models.parts.features import bags_of
 from fleet.models.parts.histories import PADDING
 from fleet.nn import EmbeddingCollection, Slot
 from fleet.ps.job.initializers import Uniform
@@ -53,10 +53,7 @@ class SimNetBOW(Recommender):
         self.query_layer, self.title_layer = nn.Linear(dim, out), nn.Linear(dim, out)
 
     def keys(self, batch: BatchLike) -> Any:
-        missing = [name for name in self.names if name not in batch.slots]
-        if missing:
-            raise UsageError(f"the batch has no slot {missing[0]!r}; it has {', '.join(batch.slots) or 'none'}")
-        return {name: batch.slots[name] for name in self.names}
+        return bags_of(batch, self.names)
 
     def forward(self, batch: BatchLike) -> Outputs:
         bags = self.words(self.keys(batch))

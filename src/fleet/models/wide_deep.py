@@ -9,7 +9,6 @@ import torch
 from fleet.models.parts.base import BatchLike, Outputs
 from fleet.models.parts.features import Tabular, beside
 from fleet.models.parts.layers import NumberFields, mlp
-from fleet.ps.job.named_spec import RuleSpec
 
 
 class WideDeep(Tabular):
@@ -19,19 +18,11 @@ class WideDeep(Tabular):
     wide part lives on, are categories of the schema like any other.
     """
 
-    def __init__(
-        self,
-        num_dense: int,
-        num_slots: int,
-        dim: int = 16,
-        hidden: Sequence[int] = (400, 400, 400),
-        dropout: float = 0.0,
-        rule: RuleSpec | None = None,
-        bags: Sequence[str] = (),
-    ) -> None:
-        super().__init__(num_dense, num_slots, dim, rule, bags, first_order=True)
-        self.numbers = NumberFields(num_dense, 1)
-        self.deep = mlp(num_dense + self.features.num_fields * dim, hidden, 1, dropout=dropout)
+    first_order = True
+
+    def build(self, hidden: Sequence[int], dropout: float) -> None:
+        self.numbers = NumberFields(self.features.num_dense, 1)
+        self.deep = mlp(self.features.num_dense + self.features.num_fields * self.dim, hidden, 1, dropout=dropout)
 
     def forward(self, batch: BatchLike) -> Outputs:
         dense, rows = self.features(batch)

@@ -16,6 +16,8 @@ from fleet.ps.job.named_spec import RuleSpec
 class XDeepFM(Tabular):
     """First order, a CIN with `maps` feature maps in its layers, and a DNN; every number is a field too."""
 
+    first_order = True
+
     def __init__(
         self,
         num_dense: int,
@@ -27,7 +29,7 @@ class XDeepFM(Tabular):
         bags: Sequence[str] = (),
         maps: Sequence[int] = (16, 16),
     ) -> None:
-        super().__init__(num_dense, num_slots, dim, rule, bags, first_order=True)
+        super().__init__(num_dense, num_slots, dim, rule=rule, bags=bags)
         num_fields = num_dense + self.features.num_fields
         self.numbers = NumberFields(num_dense, 1 + dim)
         self.cin = CIN(num_fields, maps)

@@ -78,21 +78,28 @@ class Features(nn.Module):
 
 
 class Tabular(Recommender):
-    """A model over `self.features`, rows of `dim`; with `first_order`, a weight stands before each row."""
+    """A model over `self.features`, rows of `dim`; what is above them, `build` makes."""
+
+    first_order = False
+    """Whether a weight stands before each row."""
 
     def __init__(
         self,
         num_dense: int,
         num_slots: int,
-        dim: int,
-        rule: RuleSpec | None,
+        dim: int = 16,
+        hidden: Sequence[int] = (400, 400, 400),
+        dropout: float = 0.0,
+        rule: RuleSpec | None = None,
         bags: Sequence[str] = (),
-        *,
-        first_order: bool = False,
     ) -> None:
         super().__init__()
         self.dim = checked("the model", "dim", dim, Whole(least=1))
-        self.features = Features(num_dense, num_slots, dim + first_order, rule, bags)
+        self.features = Features(num_dense, num_slots, dim + self.first_order, rule, bags)
+        self.build(hidden, dropout)
+
+    def build(self, hidden: Sequence[int], dropout: float) -> None:
+        """Make the layers, of these widths; nothing where a model with more settings makes them itself."""
 
     def keys(self, batch: BatchLike) -> dict[str, SlotInput]:
         return self.features.keys(batch)

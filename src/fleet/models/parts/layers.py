@@ -1,7 +1,7 @@
 """Layers that several models share. Legend: B samples, F fields, D width of a row, W width of a vector.
 
-None of them looks at more than one sample, as batch norm does: with W workers in sync mode, W equal parts of a batch
-give the gradient of the whole.
+None of them but `Dice` looks at more than one sample, as batch norm does: with W workers in sync mode, W equal parts of
+a batch give the gradient of the whole.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
+from fleet.errors import UsageError
 from fleet.ps.job.checks import checked
 from fleet.strategy.check import Finite, Many, Whole
 
@@ -153,3 +154,27 @@ class Experts(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.stack([expert(x) for expert in self.experts], dim=1)
+
+
+class Dice(nn.Module):
+    """For DIN and DIEN: x [B, width] where it is large for the batch, alpha * x where small, and smoothly between."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width, affine=False)
+        self.alpha = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        share = torch.sigmoid(self.norm(x))
+        return x * (share + self.alpha * (1 - share))
+
+
+def bent_mlp(width: int, hidden: Sequence[int], activation: str, dropout: float = 0.0) -> nn.Sequential:
+    """Linear layers with "dice" or "prelu" behind each of `hidden`, and a last one that gives a logit."""
+    if activation not in ("dice", "prelu"):
+        raise UsageError(f'activation must be "dice" or "prelu", got {activation!r}')
+    parts: list[nn.Module] = []
+    for before, after in pairwise([width, *hidden]):
+        parts += [nn.Linear(before, after), Dice(after) if activation == "dice" else nn.PReLU(after)]
+        parts += [nn.Dropout(dropout)] if dropout else []
+    return nn.Sequential(*parts, nn.Linear([width, *hidden][-1], 1))

@@ -1,14 +1,14 @@
 """Measures of a model: each is updated locally, and its state can be added to another worker's."""
 
-from fleet.metrics.accuracy import Accuracy as Accuracy
 from fleet.metrics.calibration import Calibration as Calibration
 from fleet.metrics.calibration import CalibrationError as CalibrationError
-from fleet.metrics.error import MAE as MAE
-from fleet.metrics.error import RMSE as RMSE
 from fleet.metrics.gather import gather as gather
 from fleet.metrics.grouped import GroupedAUC as GroupedAUC
-from fleet.metrics.log_loss import LogLoss as LogLoss
-from fleet.metrics.mean import Mean as Mean
+from fleet.metrics.means import MAE as MAE
+from fleet.metrics.means import RMSE as RMSE
+from fleet.metrics.means import Accuracy as Accuracy
+from fleet.metrics.means import LogLoss as LogLoss
+from fleet.metrics.means import Mean as Mean
 from fleet.metrics.metric import Metric as Metric
 from fleet.metrics.ranking import MRR as MRR
 from fleet.metrics.ranking import NDCG as NDCG

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from fleet.metrics import inputs
-from fleet.metrics.sums import Sums
+from fleet.metrics.metric import Sums
 
 
 class Bin(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -36,38 +36,64 @@ def gather(metrics: Mapping[str, Metric], util: Gathers) -> dict[str, float]:
             raise UsageTypeError(
                 f"gather: {name!r} is a {type(metric).__name__}, no metric of fleet.metrics or like one"
             )
-    states = [metric.state().detach().cpu().contiguous() for metric in metrics.values()]
-    head = {
-        "names": list(metrics),
-        "kinds": [_kind(metric) for metric in metrics.values()],
-        "states": [[str(state.dtype).removeprefix("torch."), list(state.shape)] for state in states],
-    }
-    body = b"".join(state.reshape(-1).view(torch.uint8).numpy().tobytes() for state in states)
-    told = util.all_gather(np.frombuffer(json.dumps(head).encode() + b"\n" + body, dtype=np.uint8))
     own = {name: copy.deepcopy(metric) for name, metric in metrics.items()}
-    for metric in own.values():
-        metric.reset()
-    for worker, data in enumerate(told):
-        _add(own, worker, data.tobytes())
+    exchange("gather", own, [metric.state() for metric in own.values()], util)
     return {name: float(metric.compute()) for name, metric in own.items()}
 
 
-def _add(own: Mapping[str, Metric], worker: int, data: bytes) -> None:
-    """Let each metric have what a worker counted."""
-    line, _, body = data.partition(b"\n")
-    head = json.loads(line)
+def exchange(
+    call: str,
+    own: Mapping[str, Metric],
+    counted: Iterable[torch.Tensor],
+    util: Gathers,
+    about: Mapping[str, Any] | None = None,
+    check: Callable[[int, Mapping[str, Any]], None] = lambda _worker, _about: None,
+) -> list[Mapping[str, Any]]:
+    """Let each metric have what all workers counted, added in their order: the same bits everywhere; one exchange.
+
+    `counted` are the states of this worker's metrics, `about` is what it says besides. What all have said comes back,
+    once `check` has let it pass.
+    """
+    states = [state.detach().cpu().contiguous() for state in counted]
+    said = {
+        **(about or {}),
+        "names": list(own),
+        "kinds": [_kind(metric) for metric in own.values()],
+        "states": [[str(state.dtype).removeprefix("torch."), list(state.shape)] for state in states],
+    }
+    body = b"".join(state.reshape(-1).view(torch.uint8).numpy().tobytes() for state in states)
+    given = util.all_gather(np.frombuffer(json.dumps(said).encode() + b"\n" + body, dtype=np.uint8))
+    told = [one.tobytes().partition(b"\n") for one in given]
+    heads = [json.loads(line) for line, _, _ in told]
+    for worker, head in enumerate(heads):
+        check(worker, head)
+    for worker, head in enumerate(heads):
+        _compare(call, own, worker, head)
+    for metric in own.values():
+        metric.reset()
+    for head, (_, _, body) in zip(heads, told, strict=True):
+        _add(own, head["states"], body)
+    return heads
+
+
+def _compare(call: str, own: Mapping[str, Metric], worker: int, head: Mapping[str, Any]) -> None:
+    """UsageError where a worker has other metrics than this one."""
     if head["names"] != list(own):
         raise UsageError(
-            f"gather: worker {worker} has the metrics {', '.join(head['names'])}, this one {', '.join(own)}; "
+            f"{call}: worker {worker} has the metrics {', '.join(head['names'])}, this one {', '.join(own)}; "
             "give the same on every worker"
         )
     for (name, metric), kind in zip(own.items(), head["kinds"], strict=True):
         if kind != _kind(metric):
             raise UsageError(
-                f"gather: {name!r} is {kind} on worker {worker} and {_kind(metric)} on this one; use the same settings "
+                f"{call}: {name!r} is {kind} on worker {worker} and {_kind(metric)} on this one; use the same settings "
                 "on every worker"
             )
-    kinds = [(getattr(torch, dtype), shape) for dtype, shape in head["states"]]
+
+
+def _add(own: Mapping[str, Metric], forms: list[Any], body: bytes) -> None:
+    """Let each metric have what a worker counted."""
+    kinds = [(getattr(torch, dtype), shape) for dtype, shape in forms]
     sizes = [torch.empty(0, dtype=dtype).element_size() * int(np.prod(shape)) for dtype, shape in kinds]
     ends = np.cumsum([0, *sizes]).tolist()
     for metric, (dtype, shape), (begin, end) in zip(own.values(), kinds, pairwise(ends), strict=True):

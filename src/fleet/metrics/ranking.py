@@ -13,7 +13,7 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.metrics import inputs
-from fleet.metrics.sums import Sums
+from fleet.metrics.metric import Sums
 
 
 class Lists(NamedTuple):

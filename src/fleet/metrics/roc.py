@@ -13,15 +13,20 @@ Over all workers of a job:
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.metrics import inputs, scale
+from fleet.metrics import inputs
+
+# From 1/64 to 63/64 parts are 2^-16 wide. Nearer to an end each halving of the distance to it has 1,024 parts, down to
+# 2^-28; what is nearer still is one part.
+_PER_HALVING, _WIDTHS = 1024, 65_536
+_MANTISSA_LEFT = 13  # bits of a float32 below those that choose one of 1,024 parts
+_FIRST = (127 - 28) << 10  # of the parts by halving: 2^-28, as the upper bits of a float32
+_HALVINGS = (28 - 6) * _PER_HALVING
+_HALF = _HALVINGS + _WIDTHS // 2 - _PER_HALVING + 1
+NUM_PARTS = 2 * _HALF
+"""108,546."""
 
 
 def auc(negatives: torch.Tensor, positives: torch.Tensor) -> float:
@@ -63,14 +68,14 @@ class AUC:
             raise UsageError(f"num_thresholds must be at least 2, got {num_thresholds}; without it there are enough")
         self._from_logits = inputs.flag("from_logits", from_logits)
         self._is_even = num_thresholds is not None
-        self._counts = torch.zeros(2, num_thresholds or scale.NUM_PARTS, dtype=torch.int64)
+        self._counts = torch.zeros(2, num_thresholds or NUM_PARTS, dtype=torch.int64)
         self._doubts = inputs.Doubts()
 
     @classmethod
     def from_state(cls, state: torch.Tensor) -> AUC:
         """A metric that goes on from a `state()`, or from a sum of several."""
         _check_state(state)
-        metric = cls(None if state.shape[1] == scale.NUM_PARTS else state.shape[1])
+        metric = cls(None if state.shape[1] == NUM_PARTS else state.shape[1])
         metric.merge(state)
         return metric
 
@@ -103,7 +108,7 @@ class AUC:
         if self._is_even:
             scores = torch.sigmoid(scores) if self._from_logits else scores
             return (scores.double() * self.num_thresholds).long().clamp_(0, self.num_thresholds - 1)
-        found = scale.of_logits(scores) if self._from_logits else scale.of_probabilities(scores)
+        found = part_of_logits(scores) if self._from_logits else part_of_probabilities(scores)
         return found.clamp_(0, self.num_thresholds - 1)
 
     def compute(self) -> float:
@@ -145,25 +150,21 @@ def _check_state(state: torch.Tensor) -> None:
         )
 
 
-def count_scores(
-    counts: npt.NDArray[np.int64], scores: npt.NDArray[Any], truth: npt.NDArray[np.bool_], who: str
-) -> None:
-    """Add scores from 0 to 1 to `counts`, [2, parts]: row 0 for what is not true, row 1 for what is.
-
-    Of scores [rows, columns] the last column is taken. UsageError that begins with `who` where they do not fit.
-    """
-    scores = (scores[:, -1] if scores.ndim > 1 else scores).reshape(-1)
-    if len(scores) != len(truth):
-        raise UsageError(f"{who}: preds and labels must be as many, got {len(scores)} and {len(truth)}")
-    if not ((scores >= 0) & (scores <= 1)).all():
-        raise UsageError(f"{who}: preds must be from 0 to 1, got {scores.min():g} to {scores.max():g}")
-    num_parts = counts.shape[1]
-    part = (scores * (num_parts - 1)).astype(np.int64)
-    for side, chosen in enumerate((~truth, truth)):
-        counts[side] += np.bincount(part[chosen], minlength=num_parts)
+def part_of_probabilities(scores: torch.Tensor) -> torch.Tensor:
+    """The part of each score from 0 to 1, int64."""
+    is_high = scores >= 0.5
+    return _part_at(torch.where(is_high, 1 - scores, scores), is_high)
 
 
-def area_of(counts: npt.NDArray[np.int64]) -> float:
-    """The area under the curve of such counts; 0 where there is nothing true, or nothing else."""
-    found = auc(*torch.from_numpy(counts))
-    return 0.0 if math.isnan(found) else found
+def part_of_logits(logits: torch.Tensor) -> torch.Tensor:
+    """The part of the sigmoid of each logit; precise at both ends."""
+    return _part_at(torch.sigmoid(-logits.float().abs()), logits >= 0)
+
+
+def _part_at(distance: torch.Tensor, is_high: torch.Tensor) -> torch.Tensor:
+    """The part that scores at this distance from 0 belong to, or from 1 where `is_high`."""
+    distance = distance.float().contiguous()
+    by_halving = ((distance.view(torch.int32) >> _MANTISSA_LEFT) - _FIRST).clamp_(min=0)
+    by_width = (distance * _WIDTHS).int() + (_HALVINGS - _PER_HALVING)
+    part = torch.where(distance < 1 / 64, by_halving, by_width).long()
+    return torch.where(is_high, NUM_PARTS - 1 - part, part)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.metrics import AUC, auc, inputs, roc, scale
+from fleet.metrics import AUC, auc, inputs, roc
 
 
 def by_sorting(scores: torch.Tensor, labels: torch.Tensor) -> float:
@@ -175,12 +175,12 @@ def test_within_1e_4_of_scikit_learn(rate: float, spread: float, from_logits: bo
 @given(st.lists(st.tuples(st.floats(0, 1, width=32), st.booleans()), min_size=2, max_size=30))
 def test_parts_are_in_the_order_of_scores(pairs: list[tuple[float, bool]]) -> None:
     scores = torch.tensor(sorted(score for score, _ in pairs))
-    parts = scale.of_probabilities(scores)
+    parts = roc.part_of_probabilities(scores)
     assert torch.equal(parts, parts.sort().values)
     assert int(parts[0]) >= 0
-    assert int(parts[-1]) < scale.NUM_PARTS
+    assert int(parts[-1]) < roc.NUM_PARTS
     logits = torch.logit(scores.double())
-    parts = scale.of_logits(logits)
+    parts = roc.part_of_logits(logits)
     assert torch.equal(parts, parts.sort().values)
 
 

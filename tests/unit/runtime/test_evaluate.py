@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import fleet
 from fleet.errors import RoleError, UsageError, UsageTypeError
-from fleet.metrics import AUC, GroupedAUC, Mean, Metric, mean
+from fleet.metrics import AUC, GroupedAUC, Mean, Metric, means
 from support.parity.training import batch, joined
 
 mse = nn.functional.mse_loss
@@ -46,7 +46,7 @@ def batches(*sizes: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 def test_examples() -> None:
-    assert doctest.testmod(mean).failed == 0
+    assert doctest.testmod(means).failed == 0
 
 
 def test_values_are_those_of_all_samples_at_once() -> None:

@@ -18,9 +18,8 @@ import numpy.typing as npt
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.metrics.roc import area_of, count_scores
 from fleet_paddle.imperative.tensor import as_paddle
-from fleet_paddle.precision_recall import TruePositives
+from fleet_paddle.precision_recall import TruePositives, area_of, count_scores
 from fleet_programs import layers
 from fleet_programs.program.variable import Variable
 

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import copy
 import inspect
-import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
-from fleet.collective.world.worlds import pack, unpack
 from fleet.errors import CommunicationError, UsageError, UsageTypeError
 from fleet.metrics import Mean, Metric
+from fleet.metrics.gather import exchange
 from fleet.observe import progress
 
 if TYPE_CHECKING:
@@ -95,14 +92,22 @@ def evaluate(
                     way = step or take_last
                     found = _run(model, loader, list(own.values()), way, shows=shows, is_alone=util is None)
                     failure, num_batches = found
-            states = [pack(metric.state()) for metric in own.values()]
+            states = [metric.state() for metric in own.values()]
         except Exception as error:
             if util is None:
                 raise
-            failure, states = error, []
+            failure, own, states = error, {}, []
+
+    def refuse(worker: int, said: Mapping[str, Any]) -> None:
+        if failure is not None:
+            raise failure
+        if said["failed"]:
+            raise CommunicationError(f"fleet.evaluate: worker {worker} failed: {said['failed']}")
+
     if util is not None:
-        all_states, num_batches = _exchanged(util, list(own), states, failure, num_batches)
-        _merge(own, all_states)
+        text = "" if failure is None else f"{type(failure).__name__}: {failure}".splitlines()[0]
+        about = {"failed": text, "batches": num_batches}
+        num_batches = sum(one["batches"] for one in exchange("fleet.evaluate", own, states, util, about, refuse))
     if not num_batches:
         log.warning(
             "fleet.evaluate: no worker had a batch, so there is nothing to measure; a generator can be read only once, "
@@ -213,38 +218,3 @@ def _update(metrics: Sequence[Metric], given: Any) -> None:
             )
         update: Callable[..., None] = metric.update
         update(outputs, targets, *by_group, **weighted)
-
-
-def _exchanged(
-    util: Util, names: list[str], states: Sequence[bytes], failure: Exception | None, num_batches: int
-) -> tuple[list[list[torch.Tensor]], int]:
-    """The states of every worker, in one exchange, and the batches of all; raises on all where one has failed."""
-    said = "" if failure is None else f"{type(failure).__name__}: {failure}".splitlines()[0]
-    about = {"failed": said, "names": names, "sizes": [len(state) for state in states], "batches": num_batches}
-    head = json.dumps(about).encode() + b"\n"
-    told = [one.tobytes() for one in util.all_gather(np.frombuffer(head + b"".join(states), np.uint8))]
-    if failure is not None:
-        raise failure
-    found, total = [], 0
-    for worker, data in enumerate(told):
-        head, _, body = data.partition(b"\n")
-        about = json.loads(head)
-        if about["failed"]:
-            raise CommunicationError(f"fleet.evaluate: worker {worker} failed: {about['failed']}")
-        if about["names"] != names:
-            raise UsageError(
-                f"fleet.evaluate: worker {worker} has the metrics {', '.join(about['names'])}, this one "
-                f"{', '.join(names)}; give the same on every worker"
-            )
-        total += about["batches"]
-        ends = np.cumsum([0, *about["sizes"]]).tolist()
-        found.append([unpack(body[begin:end]) for begin, end in pairwise(ends)])
-    return found, total
-
-
-def _merge(own: Mapping[str, Metric], states: Sequence[Sequence[torch.Tensor]]) -> None:
-    """Let each metric have what all workers counted, added in their order: the same bits everywhere."""
-    for number, metric in enumerate(own.values()):
-        metric.reset()
-        for worker in states:
-            metric.merge(worker[number])

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.metrics.roc import area_of, count_scores
-from fleet_paddle.precision_recall import TruePositives
+from fleet_paddle.precision_recall import TruePositives, area_of, count_scores
 
 
 class MetricBase(ABC):

@@ -132,7 +132,7 @@ class ServerCalls(Questions):
 
             arrival = arrival_of_workers() if self.worker_num() > 1 else None
             return (lambda _: None) if arrival is None else arrival.come
-        from fleet.runtime.modules.served_arrival import ServedArrival
+        from fleet.runtime.modules.meeting_world import ServedArrival
 
         return ServedArrival(lambda: None if self._modules is None else self._modules.client).come
 
@@ -179,11 +179,11 @@ class ServerCalls(Questions):
             )
         if self._is_collective:
             raise UsageError("fleet.init_worker() joins servers, and a collective job has none; leave it out")
-        from fleet.runtime.modules import stalls
+        from fleet.runtime.modules import presence
 
         strategy = self._strategy or DistributedStrategy()
         strategy.require_supported(False)  # it may have changed since fleet.init()
-        stalls.watch(self._server_side())
+        presence.watch(self._server_side())
         self._server_job().init_worker(self._server_side(), strategy, dispatcher)
 
     def stop_worker(self) -> None:
@@ -196,17 +196,17 @@ class ServerCalls(Questions):
     def _watch_no_more(self) -> None:
         """End the watch of this worker, if it was one of a job with servers."""
         if self._servers is not None and not self._is_collective:
-            from fleet.runtime.modules import stalls
+            from fleet.runtime.modules import presence
 
-            stalls.stop()
+            presence.watch_no_more()
 
     def _watch_early(self) -> None:
         """Watch a worker of a job with servers before it has joined them."""
         who = self._identity()
         if who.role is Role.WORKER and who.server_endpoints and not self._is_collective:
-            from fleet.runtime.modules import stalls
+            from fleet.runtime.modules import presence
 
-            stalls.watch_from_the_start(self._server_side())
+            presence.watch_from_the_start(self._server_side())
 
     def save_persistables(self, *args: Any, **more: Any) -> Path | None:
         """Write a checkpoint of everything on the servers, on a file system that all share; every worker calls it.

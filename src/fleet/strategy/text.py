@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from fleet.errors import NotSupportedError, StrategyError, UnknownFieldError
+from fleet.jobfiles.whole import sync_folder
 from fleet.strategy.mode import MODE_FIELDS
 from fleet.strategy.record import Leaf, StrategyRecord
 
@@ -46,11 +47,7 @@ def _replace(target: Path, document: str) -> None:
         with suppress(FileNotFoundError):
             beside.unlink()
         raise
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # or the rename may be lost in a power cut
-    finally:
-        os.close(folder)
+    sync_folder(target.parent)
 
 
 def read(record: StrategyRecord, path: str | os.PathLike[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from fleet.errors import OutdatedError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.formats import decoded_rows, encoded_rows
-from fleet.strategy.wire import FORMATS
+from fleet.strategy.parameter_server import FORMATS
 from support.plane.plane import KINDS, Served, served
 from support.plane.plane_worker import DENSE, KEYS, LIMIT_S, ONES, WIDTH, Worker, job, said
 

@@ -16,7 +16,7 @@ from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.formats import encoded_rows
 from fleet.ps.wire.transport import Transport
-from fleet.strategy.wire import FORMATS
+from fleet.strategy.parameter_server import FORMATS
 from support.plane.plane import KINDS, PLANES, Served, served
 
 pytestmark = pytest.mark.timeout(120)

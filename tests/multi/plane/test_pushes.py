@@ -24,7 +24,7 @@ from fleet.ps.wire import messages as wire
 from fleet.ps.wire.formats import encoded_rows
 from fleet.ps.wire.status import TOKEN_KEY
 from fleet.ps.wire.transport import Transport
-from fleet.strategy.wire import FORMATS
+from fleet.strategy.parameter_server import FORMATS
 from support.plane import raw_plane
 from support.plane.plane import KINDS, Served, served
 from support.plane.plane_worker import said

@@ -6,7 +6,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.strategy.unknown import unknown
+from fleet.strategy.record import unknown
 from fleet_paddle.strategies.program_strategy import ProgramStrategy
 
 TRAFFIC = (

@@ -17,8 +17,7 @@ from typing import Any
 
 from fleet.errors import NotSupportedError, StrategyError
 from fleet.json_form import shown
-from fleet.strategy.record import StrategyRecord
-from fleet.strategy.unknown import unknown
+from fleet.strategy.record import StrategyRecord, unknown
 from fleet_paddle.strategies.not_built import ANY, NOT_BUILT, Names, NotBuilt
 
 

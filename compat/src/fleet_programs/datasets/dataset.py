@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from fleet.data.columns.checks import count_of, seconds_of
 from fleet.data.columns.records import BySlot
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
-from fleet.strategy.unknown import unknown
+from fleet.strategy.record import unknown
 from fleet_programs.datasets.multislot import Format
 from fleet_programs.datasets.use_var import Var, slots_of
 

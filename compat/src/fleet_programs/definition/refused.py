@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Never, Self, overload
 
-from fleet.strategy.unknown import UnknownNameError
+from fleet.strategy.record import UnknownNameError
 
 
 class Refused:

@@ -10,7 +10,7 @@ from fleet.ps.job.placement import MIN_BLOCK
 from fleet.roles import Identity
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import MODE_FIELDS, Mode
-from fleet.strategy.wire import WireConfigs
+from fleet.strategy.parameter_server import WireConfigs
 from fleet_programs.jobs import meta
 from fleet_programs.program.program import Program
 from fleet_programs.transpiler.planning.arguments import Arguments, read

@@ -21,7 +21,7 @@ from fleet.ps.worker.asking.side_thread import NoSideThread, SideThread
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.sending.flat import FlatParameters
 from fleet.ps.worker.worker import Worker
-from fleet.runtime.modules import stalls
+from fleet.runtime.modules import presence
 from fleet.runtime.modules.joined import join
 from fleet.runtime.modules.servers import transports
 from fleet.strategy.parameter_server import ASyncConfigs
@@ -142,7 +142,7 @@ class Trainer:
             side_thread=SideThread(it.device) if it.device.type == "cuda" else NoSideThread(),
             parts=it.parts,
         )
-        stalls.joined(worker)
+        presence.watch_steps(worker)
         self._lookups.clear()
         try:
             if worker.client.model_dir:

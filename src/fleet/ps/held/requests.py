@@ -16,7 +16,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.wire import callers
 from fleet.ps.wire.formats import exact_groups
 from fleet.ps.wire.messages import Tensor, Tensors
-from fleet.strategy.wire import FORMATS
+from fleet.strategy.parameter_server import FORMATS
 
 Number = TypeVar("Number", bound=np.generic)
 Columns = tuple[

@@ -11,7 +11,7 @@ from fleet.json_form import JsonForm, shown
 from fleet.ps.job.checks import checked, checked_name, instance_of, refuse_twice, set_frozen
 from fleet.ps.job.named_spec import A_RULE, RuleSpec
 from fleet.strategy.check import Finite, Many, Maybe, Text, Whole
-from fleet.strategy.wire import FORMATS, VALUE_FORMATS
+from fleet.strategy.parameter_server import FORMATS, VALUE_FORMATS
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.named_spec import A_RULE, AN_ENTRY, AN_INITIALIZER, EntrySpec, InitializerSpec, RuleSpec
 from fleet.strategy.check import Finite, Many, Maybe, Text, Whole
 from fleet.strategy.mode import Mode
-from fleet.strategy.wire import FORMATS
+from fleet.strategy.parameter_server import FORMATS
 
 DTYPES = ("float32", "float16", "bfloat16")
 # For tensors that servers only keep: what a checkpoint can hold (fleet.checkpoint.DTYPES).

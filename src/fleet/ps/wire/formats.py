@@ -17,7 +17,7 @@ from fleet.errors import UsageError
 from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.wire import callers
-from fleet.strategy.wire import FORMATS
+from fleet.strategy.parameter_server import FORMATS
 
 if TYPE_CHECKING:
     from fleet.ps.proto import ps_pb2

@@ -14,9 +14,11 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from fleet.collective.world.arrival import refuse_differing
 from fleet.collective.world.worlds import World
 from fleet.errors import MovedError, NotSupportedError, UsageError
 from fleet.jobfiles.terms import own_term
+from fleet.ps.job.patience import step_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.ps.wire.calls import ServerCall
@@ -145,6 +147,26 @@ class MeetingWorld(World):
     def _early_worker(self) -> EarlyWorker:
         assert self._early is not None
         return self._early
+
+
+class ServedArrival:
+    """The workers beside servers come to a call before any of them exchanges something in it.
+
+    Server 0 knows who has left, and in sync mode who has made a step instead, so that nobody waits in vain.
+    """
+
+    def __init__(self, client: Callable[[], Client | None]) -> None:
+        """`client` gives the worker's client while it is with the servers; before and after, nobody is waited for."""
+        self._client = client
+        self._number = 0
+
+    def come(self, call: str) -> None:
+        """Return when every worker has come to `call`; an error that names who has gone on, or left, without it."""
+        if (client := self._client()) is None:
+            return
+        meeting = WorkerMeetings(client, "arrival", step_timeout_s())
+        refuse_differing(meeting.meet(str(self._number), call, call, is_between_steps=True))
+        self._number += 1
 
 
 def _pieces(data: bytes) -> list[bytes]:

@@ -17,10 +17,10 @@ from fleet.nn.sparse import SparseModule
 from fleet.ps.together.resharding import Background, check_reshard, give_up_former
 from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.ps.worker.worker import has_left
-from fleet.runtime.modules import model_calls, unstopped
-from fleet.runtime.modules.one_writer import OneWriter
+from fleet.runtime.modules import model_calls, presence
 from fleet.runtime.modules.start_worker import start_worker
 from fleet.runtime.saved import saving
+from fleet.runtime.saved.once_for_all import OneWriter
 from fleet.strategy.mode import Mode
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class ModuleJob:
             progress=servers.progress,
             begin_reshard=self._begin_reshard,
         )
-        unstopped.joined(self._worker)
+        presence.joined(self._worker)
         strategy.close("fleet.init_worker()")
         self._strategy = strategy
 
@@ -159,14 +159,14 @@ class ModuleJob:
             for finish in self.before_leaving:
                 finish()
             self._worker.stop()
-            unstopped.stopped(self._worker)
+            presence.stopped(self._worker)
         finally:
             self.let_go()
 
     def leave(self) -> None:
-        """Leave the servers as the script ends: see `unstopped`."""
+        """Leave the servers as the script ends: see `presence`."""
         if self._worker is not None:
-            unstopped.leave(self._worker)
+            presence.leave(self._worker)
 
     def name_meetings(self, what: str) -> str:
         """A name for meetings of all workers, who ask for names in the same order."""

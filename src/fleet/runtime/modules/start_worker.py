@@ -29,7 +29,6 @@ from fleet.ps.worker.sending.clipped import mark_shared
 from fleet.ps.worker.sending.dense_ahead import make_ahead
 from fleet.ps.worker.sending.flat import FlatParameters
 from fleet.ps.worker.worker import Worker
-from fleet.runtime.modules.clipping import check_clipping
 from fleet.runtime.modules.declare import Declared, declare, job_of, shares
 from fleet.runtime.modules.joined import Joined, join
 from fleet.strategy import DistributedStrategy
@@ -77,7 +76,7 @@ def start_worker(
     is_averaged = strategy.dense == "allreduce"
     if is_averaged:
         _check_averaging(job, progress)
-    check_clipping(strategy, job)
+    _check_clipping(strategy, job)
     flats: list[FlatParameters | None] = []
 
     def take() -> FlatParameters | None:
@@ -139,6 +138,22 @@ def _check_averaging(job: JobSpec, progress: ScriptProgress | None) -> None:
         raise UsageError(
             "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
             "started again without them; use 'server'"
+        )
+
+
+def _check_clipping(strategy: DistributedStrategy, job: JobSpec) -> None:
+    """UsageError where gradients cannot be limited as `strategy.clip_norm` says, before anything is declared."""
+    if job.clip_norm is None or job.num_workers == 1:
+        return
+    said = f"strategy.clip_norm = {job.clip_norm:g}"
+    if strategy.dense == "allreduce":
+        raise UsageError(
+            f"{said}: with strategy.dense = 'allreduce' nobody has the gradients of rows and layers of all workers; "
+            "use strategy.dense = 'server'"
+        )
+    if job.clips_on_servers and strategy.wait_for_workers_s:
+        raise UsageError(
+            f"{said}: the norm of a step needs the gradients of every worker; leave out strategy.wait_for_workers_s"
         )
 
 

@@ -19,7 +19,7 @@ from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.wire import formats
-from fleet.strategy.wire import FORMATS
+from fleet.strategy.parameter_server import FORMATS
 
 ANY_FLOATS = st.lists(st.floats(width=32), min_size=1, max_size=200)
 NUMBERS = range(1, len(FORMATS))

@@ -28,7 +28,7 @@ from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker.calling.server_set import ServerSet
 from fleet.ps.worker.sending.encoding import Encoder
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
-from fleet.strategy.wire import FORMATS
+from fleet.strategy.parameter_server import FORMATS
 from support.durable.server_state import everything
 from support.parity.training import (
     batch,

@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.ps.job.placement import MIN_BLOCK
-from fleet.strategy.unknown import unknown
+from fleet.strategy.record import unknown
 
 MODES = ("pserver", "nccl2", "collective")
 COLLECTIVE_MODES = ("grad_allreduce", "local_sgd")

@@ -22,7 +22,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.formats import FLOAT32, Floats, decoded_dense, number_of
 from fleet.ps.wire.messages import Tensor
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
-from fleet.strategy.wire import WireConfigs
+from fleet.strategy.parameter_server import WireConfigs
 
 _WORKER = 0x9E3779B97F4A7C15  # sets the seeds of workers far apart: no two round alike
 _MASK = (1 << 64) - 1

@@ -1,12 +1,19 @@
-"""The watch over a worker of a job with servers: where it is started and stopped."""
+"""A worker from `fleet.init()` to its end: watched, joined, and left also by a script without `fleet.stop_worker()`.
+
+fleetrun knows of such a worker by a note that stands from its joining to its leaving (`fleet.jobfiles.joining`), so
+also of one that ends without running anything any more, as `os._exit` does.
+"""
 
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 from typing import TYPE_CHECKING
 
 from fleet import env
+from fleet.jobfiles.ending import has_failed, watch_exit
+from fleet.jobfiles.joining import note_joined, note_stopped, unstopped_text
 from fleet.net import parse_place
 from fleet.observe.waits.waiting import served_timeout_s
 from fleet.ps.job.patience import is_durable, rpc_timeout_s
@@ -15,6 +22,7 @@ from fleet.ps.stall.report import Limits
 from fleet.ps.stall.watch import ServedWatch
 from fleet.ps.wire.grpc_client import GrpcTransport
 from fleet.ps.wire.listed_transport import reached
+from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.wire.trust.own_token import token_for
 from fleet.ps.wire.trust.tls import Tls
 from fleet.roles import Role
@@ -23,6 +31,46 @@ if TYPE_CHECKING:
     from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.worker import Worker
     from fleet.runtime.modules.servers import Servers
+
+_log = logging.getLogger(__name__)
+
+
+def joined(worker: Worker) -> None:
+    """Note that a worker has joined its servers."""
+    if _has_servers(worker):
+        watch_exit()
+        note_joined()
+        watch_steps(worker)
+
+
+def stopped(worker: Worker) -> None:
+    """Note that a worker has left its servers in order."""
+    if _has_servers(worker):
+        note_stopped()
+
+
+def leave(worker: Worker) -> None:
+    """Leave the servers as the process ends, without a word if it failed: a durable job waits for its next life.
+
+    In synchronous mode the others count on this worker's steps, so they are told that no more will come; in every other
+    mode what is queued is sent.
+    """
+    if has_failed() or not _has_servers(worker):
+        return
+    who = f"worker {worker.client.worker}"
+    try:
+        if worker.client.job.mode == "sync":
+            worker.client.leave(is_unfinished=True)
+        else:
+            worker.stop()
+    except Exception as error:  # the process ends, whether or not it could say so
+        _log.warning("%s could not take leave of its servers: %s", who, error)
+    if not note_joined():  # fleetrun says it, once for all workers
+        _log.warning("%s", unstopped_text(who))
+
+
+def _has_servers(worker: Worker) -> bool:
+    return not any(isinstance(transport, LocalTransport) for transport in worker.client.transports)
 
 
 def watch_from_the_start(servers: Servers) -> None:
@@ -52,14 +100,14 @@ def watch(servers: Servers) -> None:
     ServedWatch(board, who.index, who.num_workers, limits, _reach).start()
 
 
-def joined(worker: Worker) -> None:
+def watch_steps(worker: Worker) -> None:
     """Tell the watch of the steps of a worker that has joined its servers."""
     if (running := ServedWatch.running()) is not None:
         running.num_steps = lambda: worker.num_steps
 
 
-def stop() -> None:
-    """Watch no more: this worker has left the servers, or the script ends."""
+def watch_no_more() -> None:
+    """End the watch: this worker has left the servers, or the script ends."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and (running := ServedWatch.running()) is not None:
         running.stop()

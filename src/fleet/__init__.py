@@ -22,43 +22,7 @@ if TYPE_CHECKING:
     from fleet import nn as nn
     from fleet import optim as optim
     from fleet import ps as ps
-    from fleet.api import Fleet as Fleet
-    from fleet.api import barrier_worker as barrier_worker
-    from fleet.api import device as device
-    from fleet.api import distributed_model as distributed_model
-    from fleet.api import distributed_optimizer as distributed_optimizer
-    from fleet.api import evaluate as evaluate
-    from fleet.api import flush as flush
-    from fleet.api import gather_state_dict as gather_state_dict
-    from fleet.api import init as init
-    from fleet.api import init_server as init_server
-    from fleet.api import init_worker as init_worker
-    from fleet.api import is_collective as is_collective
-    from fleet.api import is_first_worker as is_first_worker
-    from fleet.api import is_server as is_server
-    from fleet.api import is_worker as is_worker
-    from fleet.api import join as join
-    from fleet.api import load_model as load_model
-    from fleet.api import load_rows as load_rows
-    from fleet.api import local_rank as local_rank
-    from fleet.api import node_num as node_num
-    from fleet.api import prefetch as prefetch
-    from fleet.api import reshard as reshard
-    from fleet.api import run_server as run_server
-    from fleet.api import save_inference_model as save_inference_model
-    from fleet.api import save_persistables as save_persistables
-    from fleet.api import server_endpoints as server_endpoints
-    from fleet.api import server_index as server_index
-    from fleet.api import server_num as server_num
-    from fleet.api import server_stats as server_stats
-    from fleet.api import shrink as shrink
-    from fleet.api import shutdown as shutdown
-    from fleet.api import steps_done as steps_done
-    from fleet.api import stop_worker as stop_worker
-    from fleet.api import util as util
-    from fleet.api import worker_endpoints as worker_endpoints
-    from fleet.api import worker_index as worker_index
-    from fleet.api import worker_num as worker_num
+    from fleet.api import *  # noqa: F403 - what is defined there: `Fleet`, and the methods of the one shared instance
     from fleet.data.shards.steps import steps as steps
     from fleet.errors import FleetError as FleetError
     from fleet.observe import progress as progress

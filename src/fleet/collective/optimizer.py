@@ -18,8 +18,7 @@ from fleet.collective.step import StepState
 from fleet.collective.world.worlds import dtype_name
 from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
 from fleet.observe.metrics.steps import steps
-from fleet.optim.closure import loss_of
-from fleet.optim.uncopied import Uncopied
+from fleet.optim.common import Uncopied, loss_of
 from fleet.strategy import DistributedStrategy
 
 

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map
 
 from fleet.collective.modes.base import has_stepped
 from fleet.errors import NotSupportedError
-from fleet.optim.kinds import kind_of
+from fleet.optim.common import kind_of
 from fleet.strategy import DistributedStrategy
 
 log = logging.getLogger(__name__)

@@ -17,9 +17,10 @@ different sizes, and machines of different speed only with `uneven="join"`, at t
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, NotReadyError, NotSupportedError
 from fleet.ps.job.patience import rpc_timeout_s
@@ -35,34 +36,6 @@ if TYPE_CHECKING:
 NUM_EPOCHS = 4
 """How many epochs a source remembers: a reader is in one, and may be ahead in the next."""
 WHAT = "fleet.data.files(queue=True)"
-
-
-class PieceSource(Protocol):
-    """Hands out the pieces of epochs, each to one worker. Safe to use from any thread.
-
-    The position of a worker needs, of each epoch it has begun, how many takes lie behind it and how far it has read the
-    pieces of those takes. Its next life begins the epoch with that number as `taken`, and gets what the former one took
-    after that, before anything new.
-
-    A checkpoint from which other workers go on needs more: which pieces each worker has read to their end. Workers note
-    their positions at different moments, and a piece that one takes between two of them is in nobody's position. So
-    what is left is everything but what is done, which of each worker is `own(epoch)` less what it still reads. It is
-    not everything beyond the highest piece that somebody knows.
-    """
-
-    def begin(self, epoch: int, first: int, total: int, extra: Sequence[int], taken: int = 0) -> None:
-        """Hand out the pieces of `extra` (before `first`, ascending), then `first` to `total` - 1.
-
-        All workers call it with the same values before they take, once for each time that they read the epoch: a second
-        time means that the script has gone back, and all pieces are handed out again. `taken`: how many takes of this
-        epoch a former life of this worker has behind its position; then the values of the first to begin it count.
-        """
-
-    def take(self, epoch: int) -> int | None:
-        """The next piece for this worker; None when there are no more for it, and from then on."""
-
-    def own(self, epoch: int) -> list[int]:
-        """What this worker was handed of an epoch, in the order of its takes, those of former lives included."""
 
 
 def piece_source(job: Fleet, name: str) -> PieceSource:
@@ -90,8 +63,18 @@ class _Reading:
     is_over: bool = False
 
 
-class _Pieces:
-    """What all sources have in common: takes one at a time, and a memory of what they were answered."""
+class PieceSource(ABC):
+    """Hands out the pieces of epochs, each to one worker, and remembers what it was answered. Safe from any thread.
+
+    The position of a worker needs, of each epoch it has begun, how many takes lie behind it and how far it has read the
+    pieces of those takes. Its next life begins the epoch with that number as `taken`, and gets what the former one took
+    after that, before anything new.
+
+    A checkpoint from which other workers go on needs more: which pieces each worker has read to their end. Workers note
+    their positions at different moments, and a piece that one takes between two of them is in nobody's position. So
+    what is left is everything but what is done, which of each worker is `own(epoch)` less what it still reads. It is
+    not everything beyond the highest piece that somebody knows.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -99,7 +82,12 @@ class _Pieces:
         self._num_begun: dict[int, int] = {}
 
     def begin(self, epoch: int, first: int, total: int, extra: Sequence[int], taken: int = 0) -> None:
-        """See `PieceSource`."""
+        """Hand out the pieces of `extra` (before `first`, ascending), then `first` to `total` - 1.
+
+        All workers call it with the same values before they take, once for each time that they read the epoch: a second
+        time means that the script has gone back, and all pieces are handed out again. `taken`: how many takes of this
+        epoch a former life of this worker has behind its position; then the values of the first to begin it count.
+        """
         extent = Extent(first, total, tuple(extra))
         extent.check()
         with self._lock:
@@ -118,7 +106,7 @@ class _Pieces:
                 del self._readings[old]
 
     def take(self, epoch: int) -> int | None:
-        """See `PieceSource`."""
+        """The next piece for this worker; None when there are no more for it, and from then on."""
         with self._lock:
             reading = self._reading(epoch)
             if reading.num_taken == len(reading.own) and not reading.is_over:
@@ -133,7 +121,7 @@ class _Pieces:
             return reading.own[reading.num_taken - 1]
 
     def own(self, epoch: int) -> list[int]:
-        """See `PieceSource`."""
+        """What this worker was handed of an epoch, in the order of its takes, those of former lives included."""
         with self._lock:
             return list(self._reading(epoch).own)
 
@@ -142,16 +130,16 @@ class _Pieces:
             raise NotReadyError(f"epoch {epoch} of a queue was not begun, or is long over")
         return self._readings[epoch]
 
+    @abstractmethod
     def _begun(self, epoch: int, reading: _Reading, taken: int) -> list[int]:
         """What former lives of this worker were handed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _next(self, epoch: int, reading: _Reading) -> int | None:
         """A piece that was not handed out before."""
-        raise NotImplementedError
 
 
-class LocalPieces(_Pieces):
+class LocalPieces(PieceSource):
     """For one worker, which takes them all, in order."""
 
     def _begun(self, epoch: int, reading: _Reading, taken: int) -> list[int]:  # noqa: ARG002
@@ -162,7 +150,7 @@ class LocalPieces(_Pieces):
         return reading.extent.piece(place) if place < len(reading.extent) else None
 
 
-class ServerPieces(_Pieces):
+class ServerPieces(PieceSource):
     """From the first server of a job: see `fleet.ps.meetings.pieces`."""
 
     def __init__(self, client: Callable[[], Client], name: str) -> None:
@@ -201,7 +189,7 @@ class ServerPieces(_Pieces):
         return list(reply.pieces)
 
 
-class StorePieces(_Pieces):
+class StorePieces(PieceSource):
     """From a counter in the store of a collective job, whose workers begin and end together.
 
     A worker that is lost ends the job, which goes on from a checkpoint: no take is ever repeated. The counter of an

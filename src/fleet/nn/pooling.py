@@ -13,15 +13,18 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from fleet import _native
 from fleet.errors import UsageError
-from fleet.nn.core_memory import MEMORY, matrix, plain
 
 Pooling = Literal["none", "sum", "mean"]
+MEMORY: Any = {"dtype": torch.float32, "device": torch.device("cpu")}
+"""What the core writes into, whatever class rows and gradients have and whatever is the default."""
 
 
 def weighted_bags(
@@ -271,3 +274,19 @@ class _Bags(torch.autograd.Function):
         grads = matrix(grad_out, *grad_out.shape)
         _native.unpool_bags(grads, inverse.numpy(), offsets.numpy(), grad_rows.numpy(), *ctx.how)
         return grad_rows, None, None, None, None, None
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor as the core takes it: contiguous, without a gradient, nothing left for later, of torch's own class."""
+    return _of_torch(tensor.detach()).resolve_neg().contiguous()
+
+
+def _of_torch(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values as a plain tensor, whose `numpy()` is its memory; that of a subclass may be a copy."""
+    return tensor if type(tensor) is torch.Tensor else tensor.as_subclass(torch.Tensor)
+
+
+def matrix(grad: torch.Tensor, height: int, width: int) -> npt.NDArray[np.float32]:
+    """A gradient as a matrix with contiguous rows; columns of a wider matrix are not copied."""
+    grad = _of_torch(grad.detach()).resolve_neg().reshape(height, width)
+    return (grad if grad.stride(1) == 1 or width <= 1 else grad.contiguous()).numpy()

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim import SGD, Optimizer
 
 from fleet.errors import UsageError
-from fleet.optim.closure import loss_of
+from fleet.optim.common import loss_of
 
 
 class DGCMomentum(Optimizer):

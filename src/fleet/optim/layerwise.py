@@ -17,7 +17,7 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from fleet.errors import UsageError
-from fleet.optim.closure import loss_of
+from fleet.optim.common import loss_of
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from fleet import _native, checkpoint
 from fleet.cores import num_cores
 from fleet.nn.sparse import SparseModule
-from fleet.optim.kinds import kind_of
+from fleet.optim.common import kind_of
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.wire.budget import memory_bytes
 from fleet_tools.planner.facts import DenseFacts, Machines, TableFacts

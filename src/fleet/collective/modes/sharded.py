@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from fleet.collective.modes.base import SyncPolicy, refuse_stepped
 from fleet.collective.modes.reduce_grad import Buckets, ReduceGrad
 from fleet.errors import NotSupportedError, UsageError
-from fleet.optim.kinds import kind_of
+from fleet.optim.common import kind_of
 
 
 @dataclass(frozen=True)

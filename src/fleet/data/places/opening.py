@@ -1,10 +1,12 @@
 """Files as plain bytes, wherever they lie, packed (.gz, .zst) or not. Damage is an error, never a silent end."""
 
 import builtins
+import gzip
 import io
 import os
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, BinaryIO
 
 from fleet.data.places.listing import Paths, list_files
@@ -24,72 +26,47 @@ def packing_of(path: str) -> str | None:
 
 def unpacked(source: BinaryIO, path: str) -> BinaryIO:
     """The plain bytes of an open packed file; closing the one closes the other."""
-    unpacker = _Gzip() if packing_of(path) == ".gz" else _Zstandard(path)
-    return io.BufferedReader(_Unpacked(source, path, unpacker), MOST_UNPACKED_BYTES)
-
-
-class _Gzip:
-    """Members of a gzip file, one after the other; zeros may fill up the end, as tapes do it."""
-
-    wrong: type[Exception] = zlib.error
-
-    def __init__(self) -> None:
-        self._member = zlib.decompressobj(wbits=31)
-        self._waiting = b""
-        self.is_whole = True
-
-    def unpack(self, read: Callable[[], bytes]) -> bytes:
-        """Some bytes; b"" when there is nothing more to read."""
-        while True:
-            packed = self._waiting or read()
-            if self.is_whole:
-                packed = packed.lstrip(b"\0") if self._member.eof else packed
-                if not packed:
-                    self._waiting = read()
-                    if not self._waiting:
-                        return b""
-                    continue
-                self._member, self.is_whole = zlib.decompressobj(wbits=31), False
-            elif not packed:
-                return b""
-            plain = self._member.decompress(packed, MOST_UNPACKED_BYTES)
-            self.is_whole = self._member.eof
-            self._waiting = self._member.unused_data if self.is_whole else self._member.unconsumed_tail
-            if plain:
-                return plain
+    if packing_of(path) == ".gz":
+        read = partial(gzip.GzipFile(fileobj=source).read1, MOST_UNPACKED_BYTES)
+        stream = _Unpacked(source, path, read, (gzip.BadGzipFile, zlib.error))
+    else:
+        package = needed("zstandard", f"files like {path}")
+        stream = _Unpacked(source, path, _Zstandard(source, package.ZstdDecompressor()).read, (package.ZstdError,))
+    return io.BufferedReader(stream, MOST_UNPACKED_BYTES)
 
 
 class _Zstandard:
     """Frames of a zstd file, one after the other."""
 
-    def __init__(self, path: str) -> None:
-        package = needed("zstandard", f"files like {path}")
-        self.wrong: type[Exception] = package.ZstdError
-        self._unpacker = package.ZstdDecompressor()
+    def __init__(self, source: BinaryIO, unpacker: Any) -> None:
+        self._source, self._unpacker = source, unpacker
         self._frame: Any = None
         self._waiting = b""
-        self.is_whole = True
+        self._is_whole = True
 
-    def unpack(self, read: Callable[[], bytes]) -> bytes:
-        """Some bytes; b"" when there is nothing more to read."""
-        while packed := self._waiting or read():
-            if self.is_whole:
-                self._frame, self.is_whole = self._unpacker.decompressobj(), False
+    def read(self) -> bytes:
+        """Some bytes; b"" behind the last frame, and EOFError in the middle of one."""
+        while packed := self._waiting or self._source.read(PIECE_BYTES):
+            if self._is_whole:
+                self._frame, self._is_whole = self._unpacker.decompressobj(), False
             plain = self._frame.decompress(packed)
-            self.is_whole = self._frame.eof
-            self._waiting = self._frame.unused_data if self.is_whole else b""
+            self._is_whole = self._frame.eof
+            self._waiting = self._frame.unused_data if self._is_whole else b""
             if plain:
                 return bytes(plain)
+        if not self._is_whole:
+            raise EOFError
         return b""
 
 
 class _Unpacked(io.RawIOBase):
     """A raw stream for `io.BufferedReader`."""
 
-    def __init__(self, source: BinaryIO, path: str, unpacker: _Gzip | _Zstandard) -> None:
-        self._source = source
-        self._path = path
-        self._unpacker = unpacker
+    def __init__(
+        self, source: BinaryIO, path: str, read: Callable[[], bytes], wrong: tuple[type[Exception], ...]
+    ) -> None:
+        self._source, self._path = source, path
+        self._read, self._wrong = read, wrong
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
@@ -107,14 +84,12 @@ class _Unpacked(io.RawIOBase):
         return count
 
     def _more(self) -> bytes:
-        unpacker = self._unpacker
         try:
-            plain = unpacker.unpack(lambda: self._source.read(PIECE_BYTES))
-        except unpacker.wrong as error:
+            return self._read()
+        except EOFError as error:
+            raise UsageError(f"{self._path} is cut off in the middle; copy or write it again") from error
+        except self._wrong as error:
             raise UsageError(f"{self._path} is damaged ({error}); copy or write it again") from error
-        if not plain and not unpacker.is_whole:
-            raise UsageError(f"{self._path} is cut off in the middle; copy or write it again")
-        return plain
 
     def close(self) -> None:
         """The packed file with it."""

@@ -8,8 +8,7 @@ from typing import Any
 
 from fleet.data.columns.batch import Batch
 from fleet.data.columns.blocks import FileFormat
-from fleet.data.reading.file_dataset import FileDataset
-from fleet.data.reading.file_shard import PieceShard
+from fleet.data.reading.file_shard import FileDataset, PieceShard
 from fleet.data.reading.growing import FilePart, Follow, GrowingWork, Watched
 from fleet.data.reading.piece_batches import PieceReader, Reading
 from fleet.data.shards.workers import Workers

@@ -9,7 +9,7 @@ from torch.optim import SGD, Adagrad, Adam, Adamax, AdamW, Optimizer, RMSprop
 
 from fleet.errors import UsageError
 from fleet.json_form import shown
-from fleet.optim.kinds import kind_of
+from fleet.optim.common import kind_of
 from fleet.ps.job import rules
 from fleet.ps.job.named_spec import RuleSpec
 

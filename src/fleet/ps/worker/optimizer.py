@@ -11,8 +11,7 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.optim.closure import loss_of
-from fleet.optim.uncopied import Uncopied
+from fleet.optim.common import Uncopied, loss_of
 from fleet.ps.job.from_torch import check_unchanged
 from fleet.ps.job.named_spec import RuleSpec
 from fleet.ps.worker.sending.norms import clip_here

@@ -60,7 +60,7 @@ def leave(worker: Worker) -> None:
     who = f"worker {worker.client.worker}"
     try:
         if worker.client.job.mode == "sync":
-            worker.client.leave(is_unfinished=True)
+            worker.client.changes.leave(is_unfinished=True)
         else:
             worker.stop()
     except Exception as error:  # the process ends, whether or not it could say so

@@ -10,7 +10,7 @@ import torch
 from torch.optim import optimizer as _hooks
 
 from fleet.errors import UsageTypeError
-from fleet.optim.closure import loss_of
+from fleet.optim.common import loss_of
 from fleet_paddle.foreign.states import is_foreign, torch_state
 from fleet_paddle.imperative.optimizer import gradients, later
 from fleet_paddle.imperative.optimizer.dense_rows import DenseRows

@@ -46,7 +46,7 @@ SAMPLES = {
 OF_NO_ENGINE = {"script", "script_args", "render", "version", "verify_journal", "quiet"}
 """What says no more than which job it is. Where no fleetrun runs, `--quiet` asks for what is so anyway."""
 OF_COLLECTIVE = {"nproc_per_node", "gpus", "ips"}
-OF_SERVERS = {"journal", "durable", "standby"}
+OF_SERVERS = {"journal", "durable", "server_device", "standby"}
 
 
 def test_every_option_has_a_sample() -> None:

@@ -43,6 +43,8 @@ def refuse(job: EngineJob, engine: str) -> None:
         )
     if engine in WITH_FLEETRUN:
         return
+    if engine == "ray" and options.journal is not None:
+        raise UsageError(f"--journal {options.journal}: {how} set FLEET_JOURNAL in the runtime environment instead")
     if options.is_server_job or engine in ("torchx", "ray"):
         _refuse_what_fleetrun_does(options, how)
 

@@ -8,7 +8,17 @@ from collections.abc import Callable, Sequence
 from fleet import env
 from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
-from fleet_tools.engines import compose, jobset, kubeflow, kubernetes, skypilot, slurm, volcano
+from fleet_tools.engines import (
+    compose,
+    jobset,
+    kubeflow,
+    kubernetes,
+    ray_driver,
+    skypilot,
+    slurm,
+    torchx_command,
+    volcano,
+)
 from fleet_tools.engines.asked import EngineJob
 from fleet_tools.engines.refused import refuse
 
@@ -21,6 +31,8 @@ ENGINES: dict[str, Callable[[EngineJob], str]] = {
     "volcano": volcano.render,
     "compose": compose.render,
     "skypilot": skypilot.render,
+    "ray": ray_driver.render,
+    "torchx": torchx_command.render,
 }
 
 

@@ -1,0 +1,97 @@
+"""What the pods of a manifest do: its own commands with its own variables, late names, and addresses that change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from support.durable import burning_job
+from support.hosts import why_not
+from support.jobs import fleetrun
+from support.pods import Cluster, Pod, cluster
+from support.processes import wait_until
+from support.rendered import manifests, of_kind
+
+REASON = why_not()
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(REASON is not None, reason=REASON or ""),
+]
+LIMIT_S, NUM_STEPS, PAUSE_MS = 120.0, 40, 50
+
+
+def words(folder: Path, mode: str) -> tuple[str, ...]:
+    """The command line whose artefact is run; the claims are mounted where its folder is."""
+    (folder / "kept").mkdir()
+    (folder / "train.py").symlink_to(burning_job.__file__)
+    job = ("--server_num", "2", "--worker_num", "2", "--durable", str(folder / "kept"))
+    return (*job, "train.py", mode, str(NUM_STEPS), str(PAUSE_MS))
+
+
+@contextmanager
+def running(pods: list[Pod]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for pod in pods:
+            pod.kill()
+
+
+def steps(pod: Pod) -> list[int]:
+    return (
+        [int(one) for one in re.findall(r"^step (\d+) ", pod.log.read_text(), re.MULTILINE)] if pod.log.exists() else []
+    )
+
+
+def wait_for_step(pod: Pod, step: int) -> None:
+    wait_until(lambda: step in steps(pod), LIMIT_S, f"step {step} of {pod.name}")
+
+
+def undisturbed(folder: Path) -> str:
+    folder.mkdir()
+    job = ["--server_num", 1, "--worker_num", 2, burning_job.__file__, "sync", NUM_STEPS]
+    result = fleetrun(*job, cwd=folder, environ={"OMP_NUM_THREADS": "1"}, warm=True)
+    assert result.code == 0, result.err
+    return ends(result.out)
+
+
+def ends(text: str) -> str:
+    return "\n".join(text.splitlines()[-2:])
+
+
+def run(place: Cluster, servers: list[Pod], workers: list[Pod]) -> str:
+    """Start workers before the servers have names, kill one of each, and move the server; what the job has come to."""
+    with running([*servers, *workers]):
+        for pod in workers:
+            pod.schedule()
+            pod.start()
+        for pod in servers:
+            pod.schedule()
+            pod.start()
+        wait_for_step(workers[0], 5)
+        assert [pod.probe("readinessProbe") for pod in servers] == ["1", "1"]
+        servers[1].kill()
+        servers[1].schedule()  # its node is gone: the same name, another address
+        servers[1].start()
+        wait_for_step(workers[0], 15)
+        workers[1].kill()
+        workers[1].start()
+        codes = [pod.wait(LIMIT_S) for pod in workers]
+        assert codes == [0, 0], [pod.log.read_text()[-2000:] for pod in (*workers, *servers)]
+        assert [pod.stop() for pod in servers] == [0, 0]
+    assert len(place.names) == 8
+    return ends(workers[0].log.read_text())
+
+
+@pytest.mark.exhaustive
+def test_a_job_on_kubernetes_outlives_a_worker_and_the_place_of_a_server(tmp_path: Path) -> None:
+    found = manifests("k8s", words(tmp_path, "sync"))
+    with cluster(tmp_path, 5) as place:
+        job = of_kind(found, "Job")
+        told = run(place, place.of_statefulset(found), place.of_job(job, job["metadata"]["name"]))
+    assert told == undisturbed(tmp_path / "undisturbed")

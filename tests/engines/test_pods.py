@@ -95,3 +95,30 @@ def test_a_job_on_kubernetes_outlives_a_worker_and_the_place_of_a_server(tmp_pat
         job = of_kind(found, "Job")
         told = run(place, place.of_statefulset(found), place.of_job(job, job["metadata"]["name"]))
     assert told == undisturbed(tmp_path / "undisturbed")
+
+
+@pytest.mark.exhaustive
+def test_a_job_of_kubeflow_has_the_names_of_its_own_train_job(tmp_path: Path) -> None:
+    """The runtime says names by the set's own, and all processes share one volume."""
+    found = manifests("kubeflow", words(tmp_path, "async"))
+    with cluster(tmp_path, 5) as place:
+        spec = of_kind(found, "ClusterTrainingRuntime")["spec"]["template"]["spec"]
+        servers, workers = place.of_jobset(spec, "another-name")
+        told = run(place, servers, workers)
+    assert f"counted {2 * NUM_STEPS * burning_job.BATCH} of {2 * NUM_STEPS * burning_job.BATCH}" in told
+
+
+def test_a_pod_of_a_server_is_healthy_without_the_token_and_stops_in_order(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    found = manifests(
+        "k8s", ("--server_num", "1", "--worker_num", "1", "--durable", str(tmp_path / "kept"), "train.py")
+    )
+    with cluster(tmp_path, 1) as place:
+        (pod,) = place.of_statefulset(found)
+        with running([pod]):
+            pod.schedule()
+            pod.start()
+            wait_until(lambda: "Server listening on" in pod.log.read_text(), LIMIT_S, "the server")
+            assert pod.probe("livenessProbe") == "1"
+            assert pod.stop() == 0
+    assert (tmp_path / "volumes" / "kept-train-server-0" / "server-0").is_dir()

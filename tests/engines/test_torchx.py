@@ -79,7 +79,9 @@ def test_docker_gets_a_container_for_each_server_and_worker() -> None:
 @pytest.mark.parametrize("scheduler", ["slurm", "kubernetes", "local_docker"])
 def test_machines_of_a_collective_job_meet_at_the_first(scheduler: str) -> None:
     text = given(scheduler, "dist", {"script": "train.py", "j": "2x4", "device": "cpu"})
-    wanted = r'exec fleetrun --rank (\d) --master "\$\{(\w+):=localhost\}:6000" --nnodes 2 --nproc_per_node 4'
+    wanted = (
+        r'exec python -m fleet\.launch --rank (\d) --master "\$\{(\w+):=localhost\}:6000" --nnodes 2 --nproc_per_node 4'
+    )
     found = re.findall(wanted, " ".join(text.split()))
     assert [rank for rank, _ in found] == ["0", "1"], text
 

@@ -125,7 +125,7 @@ def dist(
                 name="machine",
                 image=image,
                 entrypoint="sh",
-                args=["-c", f"exec fleetrun {meeting}{shlex.join(words).replace('$', '$$')}"],
+                args=["-c", f"exec python -m fleet.launch {meeting}{shlex.join(words).replace('$', '$$')}"],
                 num_replicas=int(nodes),
                 resource=specs.Resource(cpu=cpu, gpu=gpu, memMB=memMB),
                 mounts=specs.parse_mounts(mounts.split(",")) if mounts else [],

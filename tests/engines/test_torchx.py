@@ -119,6 +119,10 @@ class Run:
         """All that a replica has said."""
         return "".join(path.read_text() for path in sorted(self.folder.glob(f"log/*/*/{role}/{index}/*.log")))
 
+    def wait_for_step(self, step: int) -> None:
+        """Until worker 0 has come that far."""
+        wait_until(lambda: f"step {step} " in self.log("worker", 0), LIMIT_S, f"step {step}")
+
     def end(self) -> str:
         """What TorchX has said, once the job has ended well."""
         out, _ = self.process.communicate(timeout=LIMIT_S)
@@ -148,7 +152,7 @@ def test_servers_and_workers_run_and_one_of_each_dies(tmp_path: Path) -> None:
     job = Run(tmp_path, *words, "--token_file", "token", "--", "async", 60, 50)
     try:
         for role, step in (("server", 5), ("worker", 20)):
-            wait_until(lambda step=step: f"step {step} " in job.log("worker", 0), LIMIT_S, f"step {step}")
+            job.wait_for_step(step)
             os.kill(pid_of(tmp_path, role, 1), signal.SIGKILL)
         said = job.end()
     finally:

@@ -73,7 +73,7 @@ class Pod:
     def _volume(self, mount: Mapping[str, Any]) -> Path:
         """What lies behind a mount: what the pod's claim stands for, or that of its place in the set."""
         claims = {one["name"]: one["persistentVolumeClaim"]["claimName"] for one in self._spec.get("volumes", ())}
-        path = self._cluster.folder / "volumes" / claims.get(mount["name"], f"{mount['name']}-{self.name}")
+        path: Path = self._cluster.folder / "volumes" / claims.get(mount["name"], f"{mount['name']}-{self.name}")
         path.mkdir(parents=True, exist_ok=True)
         return path
 

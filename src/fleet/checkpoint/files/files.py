@@ -28,7 +28,7 @@ from fleet.errors import CheckpointError
 Bytes: TypeAlias = bytes | npt.NDArray[Any]
 
 _CHUNK_BYTES = 1 << 20
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _chunks(parts: Iterable[Bytes]) -> Iterator[memoryview]:
 
 def why_not_written(path: Path, error: OSError, size_bytes: int) -> str:
     """One line: the file, what the system said of it, and the remedy."""
-    if error.errno in _FULL:
+    if error.errno in FULL:
         # Gone with the folder or the mount: then the size alone has to do.
         try:
             free = f"{shutil.disk_usage(path.parent).free} are free there"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fleet.checkpoint.files.files import check_file, check_size, reading
+from fleet.checkpoint.files.files import FULL, check_file, check_size, reading
 from fleet.checkpoint.files.forms import TableForm, TablePiece
 from fleet.checkpoint.files.names import file_name_of
 from fleet.checkpoint.files.pieces import Arrays, read_piece, write_piece
@@ -169,6 +169,8 @@ class TableLoad:
                 names = [run.file.name for run in reversed(runs)]
                 self._table.attach(shard, runs[0].keys, names, str(self._folder))
         except OSError as error:
+            if error.errno in FULL:  # that passes, and is no fault of the checkpoint
+                raise
             raise CheckpointError(f"rows of {self._folder} cannot be loaded: {error.strerror}") from None
 
     def _load_piece(self, piece: TablePiece) -> int:

@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from fleet import _native, env
-from fleet.errors import CheckpointError, UsageError
+from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.jobfiles.kept import counted_life
+from fleet.jobfiles.layouts import own_layout
 from fleet.observe.metrics import events
 from fleet.ps.durable.recovery import Recovered, owner, recover, when_there_is_room
 from fleet.ps.durable.scrub import Scrub
 from fleet.ps.journal.copied import CopiedJournal
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
-from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
+from fleet.ps.journal.writer import Journal, Policy
 from fleet.ps.steps.parts import dense_part, rows_part, state_part
 from fleet.ps.wire import faults
 
@@ -168,7 +169,7 @@ class Durability:
         try:
             lsn = self.journal.append(Kind.LOAD, [RecordPart(b"")])
             self._write_snapshot(is_alone=True)
-        except (OSError, JournalWriteError) as error:
+        except (OSError, CommunicationError) as error:
             return _why(error)
         self.copied.replaced(lsn)
         return None
@@ -197,9 +198,9 @@ class Durability:
 
     def close(self, *, is_finished: bool) -> None:
         """Stop; if the job is finished, remove everything."""
-        self.scrub.close()
-        self._is_closed = True
+        self._is_closed = True  # first: the scrub may be writing a snapshot
         self._is_due.set()
+        self.scrub.close()
         self._thread.join()
         self.journal.close()
         if is_finished:
@@ -243,7 +244,7 @@ class Durability:
                 with self.snapshotting:
                     self._write_snapshot()
             except Exception as error:  # of any kind, such as no memory: the next may succeed
-                if self._core.is_moved:
+                if self._core.is_moved or self._is_closed:
                     return
                 _log.warning("no snapshot could be taken in %s: %s", self.folder, _why(error))
                 self._next_at = self.journal.num_bytes + SNAPSHOT_BYTES // 4
@@ -265,7 +266,7 @@ class Durability:
             for index in range(len(holdings.tables)):
                 for shards in portions(holdings, index):
                     if self._is_closed:
-                        return
+                        raise CommunicationError("the server is stopping")
                     with closed:
                         core.refuse_failed()  # a table may have a part of what the journal says
                         at, part = self._lsn(), self._rows(index, shards, writer)
@@ -296,13 +297,14 @@ class Durability:
 
 
 def _open(kind: type[Journal], folder: Path, policy: Policy, last_lsn: int, owner_text: bytes) -> Journal:
-    """The journal, open for writing; a server that has something to go on from waits for room on the disk."""
+    """The journal, open for writing; a server of a job that has begun waits for room on the disk."""
     fault = faults.of_writes()
 
     def attempt() -> Journal:
         return kind(folder, policy, last_lsn, owner_text, fault)
 
-    return when_there_is_room(attempt) if last_lsn else attempt()
+    has_others = last_lsn or own_layout()  # who begins in the place of other servers is not alone either
+    return when_there_is_room(attempt) if has_others else attempt()
 
 
 def _why(error: Exception) -> str:

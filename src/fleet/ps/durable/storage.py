@@ -16,6 +16,7 @@ from fleet import _native, checkpoint
 from fleet.checkpoint.files.files import why_not_written
 from fleet.checkpoint.files.names import is_of_server
 from fleet.errors import CheckpointError
+from fleet.ps.held.applicable import NoRoomError
 from fleet.ps.held.holdings import Holdings
 from fleet.ps.held.sealed import SealedTable
 from fleet.ps.held.unseen import unseen_of
@@ -168,7 +169,7 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
     """Replace everything by this server's part of a checkpoint, which any number of servers may have written.
 
     Tables are read piece by piece, each compared with its sum before its rows are taken over; `check` compares all of
-    them before anything is.
+    them before anything is. NoRoomError where a part was loaded, and there was no room for the rest.
     """
     began_at = time.monotonic()
     where, manifest = _opened(holdings, folder)
@@ -180,10 +181,10 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
             rows += part.load()
         holdings.restore(dense, kept)
     except Exception as error:
-        raise HalfLoadedError(
-            f"{error}; server {holdings.server} now has a part of this checkpoint and takes nothing: load one that is "
-            "whole"
-        ) from error
+        what = f"{error}; server {holdings.server} now has a part of this checkpoint and takes nothing"
+        if isinstance(error, OSError | NoRoomError) and not isinstance(error, CheckpointError):  # a disk of rows
+            raise NoRoomError(f"{what}; it is loaded again when there is room") from error
+        raise HalfLoadedError(f"{what}: load one that is whole") from error
     took_s = time.monotonic() - began_at
     _log.info("loaded %d rows of step %d from %s in %.1f s", rows, manifest.version, where, took_s)
     return Loaded(rows, manifest.version)

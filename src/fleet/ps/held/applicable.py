@@ -3,7 +3,6 @@
 What is left to fail afterwards is memory.
 """
 
-import errno
 import math
 from collections.abc import Callable, Iterable, Sequence
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleet import _native
+from fleet.checkpoint.files.files import FULL
 from fleet.errors import CommunicationError, NotReadyError, UsageError
 from fleet.ps.held.requests import PushedUpdate
 from fleet.ps.job.spec import JobSpec
@@ -22,12 +22,9 @@ class NoRoomError(CommunicationError):
     retryable = True
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
 def raise_if_full(what: str, error: OSError) -> None:
     """NoRoomError if a disk, or what this process may use of it, is full: that passes."""
-    if error.errno in _FULL:
+    if error.errno in FULL:
         raise NoRoomError(f"{what}: {error.strerror}; make room on that disk") from None
 
 

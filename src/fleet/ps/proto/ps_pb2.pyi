@@ -376,7 +376,7 @@ class NormRequest(_message.Message):
 class NormReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("squared_norm", "is_sum", "is_lost", "outcome", "is_held", "version", "incarnation", "sequence")
+        __slots__ = ("squared_norm", "is_sum", "is_lost", "outcome", "is_held", "version", "incarnation", "sequence", "lives")
         SQUARED_NORM_FIELD_NUMBER: _ClassVar[int]
         IS_SUM_FIELD_NUMBER: _ClassVar[int]
         IS_LOST_FIELD_NUMBER: _ClassVar[int]
@@ -385,6 +385,7 @@ class NormReply(_message.Message):
         VERSION_FIELD_NUMBER: _ClassVar[int]
         INCARNATION_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+        LIVES_FIELD_NUMBER: _ClassVar[int]
         squared_norm: float
         is_sum: bool
         is_lost: bool
@@ -393,7 +394,8 @@ class NormReply(_message.Message):
         version: int
         incarnation: int
         sequence: int
-        def __init__(self, squared_norm: _Optional[float] = ..., is_sum: _Optional[bool] = ..., is_lost: _Optional[bool] = ..., outcome: _Optional[_Union[PushReply.Header, _Mapping]] = ..., is_held: _Optional[bool] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ...) -> None: ...
+        lives: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, squared_norm: _Optional[float] = ..., is_sum: _Optional[bool] = ..., is_lost: _Optional[bool] = ..., outcome: _Optional[_Union[PushReply.Header, _Mapping]] = ..., is_held: _Optional[bool] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., lives: _Optional[_Iterable[int]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fleet.errors import UsageError
 from fleet.observe.metrics import events
 from fleet.ps.durable import storage
+from fleet.ps.held.applicable import NoRoomError
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.meetings.pieces import read_take
 from fleet.ps.proto import ps_pb2
@@ -100,6 +101,9 @@ class Changing:
                 loaded = storage.load(holdings, path)
             except storage.HalfLoadedError as error:
                 core.failure = str(error)
+                raise
+            except NoRoomError as error:
+                core.fail_for_now(str(error))
                 raise
             core.failure = None
             reply.rows, reply.version = loaded

@@ -98,7 +98,8 @@ class StepClipping:
             raise loaded_meanwhile(who.worker, header.step)
         if rounds.squared_norm is None or header.is_told:
             return None
-        return Reply(is_sum=is_sum, squared_norm=total if is_sum else rounds.squared_norm)
+        lives = [core.state.ledger.incarnation(worker) for worker in sorted(rounds.pushed())]
+        return Reply(is_sum=is_sum, squared_norm=total if is_sum else rounds.squared_norm, lives=lives)
 
 
 def norm_of_step(core: Core, updates: Sequence[PushedUpdate]) -> float | None:

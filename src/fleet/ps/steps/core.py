@@ -82,6 +82,11 @@ class Core:
         self._failure, self._passes = why, False
         self.tell(EVERYBODY)
 
+    def fail_for_now(self, why: str) -> None:
+        """Take nothing until what has failed comes again, and succeeds; callers are told to come again, too."""
+        self._failure, self._passes = why, True
+        self.tell(EVERYBODY)
+
     def tell(self, whom: int | None = None) -> None:
         """Have calls that wait look again: the version has changed or, with `whom`, something else.
 
@@ -170,7 +175,7 @@ class Core:
             if undo is not None:
                 undo()
                 raise CheckpointError(f"{failure}, and load it again")
-            self.failure, self._passes = failure, True
+            self.fail_for_now(failure)
             raise JournalWriteError(failure)
 
     def note(self, updates: Sequence[PushedUpdate]) -> None:

@@ -141,7 +141,7 @@ class Rounds:
     def withdraw(self, worker: int) -> None:
         """Forget what a worker has pushed of the present step: it will be sent again."""
         if self._updates.pop(worker, None) is not None:
-            self.squared_norm = None
+            self.squared_norm, self.sum = None, (-1, 0.0)
 
     def pending(self) -> dict[int, int]:
         """The sequence numbers, by worker, of the pushes of the present step."""

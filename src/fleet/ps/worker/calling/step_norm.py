@@ -103,6 +103,8 @@ def _settled(ask: Callable[[float | None], list[Any]], push_again: Callable[[], 
     """`ask` calls all servers, with the sum where it is known; `push_again` is for servers that lost the push."""
     while True:
         replies = ask(None)
+        if len({tuple(reply.lives) for reply in replies if reply.lives}) > 1:
+            continue  # a worker was started again meanwhile: one server still had what its former life had pushed
         if not any(reply.is_lost for reply in replies) and not all(reply.HasField("outcome") for reply in replies):
             known = [reply.squared_norm for reply in replies if reply.is_sum]
             replies = ask(known[0] if known else fsum(reply.squared_norm for reply in replies))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import resource
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +18,8 @@ import torch
 
 from fleet.errors import CheckpointError, CommunicationError, FleetError
 from fleet.ps.durable import storage
-from fleet.ps.job.spec import JobSpec
+from fleet.ps.job import entries, initializers, rules
+from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.journal import snapshots
 from fleet.ps.journal.files import write_all
 from fleet.ps.together.worker_meetings import WorkerMeetings
@@ -28,14 +32,21 @@ from support.processes import wait_until
 from support.worker.two_servers import ADS, Servers, push_rows
 
 LIMIT_S = 30.0
+WIDE = TableSpec("wide", 16, rules.SGD(), initializers.Constant(0.0), entries.AlwaysEntry(), memory=1 << 20)
 pytestmark = pytest.mark.timeout(120)
+
+
+def life_of(servers: Servers) -> Any:
+    """A worker's life that can save and load."""
+    worker = servers.life()
+    worker.policy = SimpleNamespace(flush=lambda: None, trains_locally=False)
+    worker.restart_at, worker.send_kept = lambda _: None, lambda: None
+    return worker
 
 
 def trained(servers: Servers, saved: Path) -> Any:
     """A worker whose servers have a checkpoint in which rows were shown 8 times, and rows that were shown 16 times."""
-    worker = servers.life()
-    worker.policy = SimpleNamespace(flush=lambda: None, trains_locally=False)
-    worker.restart_at, worker.kept, worker.send_kept = lambda _: None, (), lambda: None
+    worker = life_of(servers)
     push_rows(worker.client, 0, range(8), shows=True).results()
     saving.save(worker, saved)
     push_rows(worker.client, 1, range(8), shows=True).results()
@@ -72,6 +83,33 @@ def test_a_load_onto_a_full_disk_goes_on_when_there_is_room(
     push_rows(worker.client, 2, range(8), shows=True).results()
     servers.restart()
     assert servers.shows() == {16.0}
+
+
+def test_a_load_onto_a_full_disk_of_rows_goes_on_when_there_is_room(
+    made: Callable[[JobSpec], Servers], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    saved, keys = tmp_path / "saved", range(60_000)
+    in_memory = Servers(tmp_path / "memory", JobSpec(1, 2, "async", tables=(replace(WIDE, memory=0),)))
+    worker = life_of(in_memory)
+    push_rows(worker.client, 0, keys, width=16).results()
+    saving.save(worker, saved)
+    in_memory.close()
+    shutil.rmtree(tmp_path / "worker-0")
+    servers = made(JobSpec(1, 2, "async", tables=(WIDE,)))
+    worker = life_of(servers)
+    monkeypatch.setenv("FLEET_RECOVERY_TIMEOUT_S", "30")
+    loading = threading.Thread(target=lambda: saving.load(worker, saved))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        loading.start()
+        wait_until(lambda: servers.services[1].core.failure is not None, LIMIT_S, "the first try")
+        assert "has a part of this checkpoint" in (servers.services[1].core.failure or "")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    loading.join(LIMIT_S)
+    assert [one.core.failure for one in servers.services] == [None, None]
+    assert sum(len(one.state.held.tables[0]) for one in servers.services) == len(keys)
 
 
 @pytest.mark.parametrize("then", ["the same life pushes", "the next life", "all start again"])
@@ -150,9 +188,7 @@ def test_a_load_does_not_wait_for_a_shrink_that_a_failed_server_refuses(
     servers.is_away = lambda _, __: False
     servers.services[1].core.failure = "step 3 failed on this server; load a checkpoint"
     if is_next_life:
-        again = servers.life()
-        again.policy, again.restart_at = worker.policy, worker.restart_at
-        worker = again
+        worker = life_of(servers)
     saving.load(worker, tmp_path / "saved")
     assert servers.shows() == {8.0}
     servers.life()

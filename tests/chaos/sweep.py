@@ -4,7 +4,7 @@
                                                          sync mode of scripts with several optimizers (loops), and 40
                                                          of a user's script that is killed from outside (outside);
                                                          100 in which machines burn, in sync and async mode (burn-sync),
-                                                         and 60 of one with shrinks, loads and leaves (inside)
+                                                         and 60 of one with shrinks, loads, moves and leaves (inside)
     python tests/chaos/sweep.py --only sync:17 --keep    one of them alone, with its logs
 
 In sync mode the final tables are compared, bit for bit, with those of a run that nothing happened to. In every mode

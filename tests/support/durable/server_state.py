@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from fleet.ps.journal.files import segments_in
+from fleet.ps.journal.records import Kind, read
 from fleet.ps.server.service import Service
 from fleet.ps.steps.state import ServerState
 
@@ -30,3 +33,11 @@ def everything(service: Service | ServerState) -> dict[str, Any]:
     }
     dense = [array.tobytes() for pair in holdings.snapshot() for array in pair]
     return {"tables": tables, "dense": dense, "kept": [one.tobytes() for one in holdings.kept], **small}
+
+
+def kinds_of(folder: Path, after: int) -> set[Kind]:
+    """The kinds of the records of a journal behind one."""
+    found = set()
+    for _, path in segments_in(folder):
+        found |= {record.kind for record in read(path, memoryview(path.read_bytes())) if record.lsn > after}
+    return found - {Kind.SEGMENT}

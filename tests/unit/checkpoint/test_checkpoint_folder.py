@@ -132,6 +132,22 @@ def test_a_file_that_nobody_reported_stops_the_commit(tmp_path: Path) -> None:
         commit(writing, tmp_path / "c", manifest)
 
 
+def test_files_of_servers_whose_place_others_took_are_removed(tmp_path: Path) -> None:
+    writing = begin(tmp_path / "c")
+    manifest = write(writing, 1)
+    for stray in (
+        "table-a.server-000-of-002.00-0000000024-73d5fb12b7a638f8.run",
+        "dense.server-001-of-003.safetensors",
+    ):
+        (writing / stray).write_bytes(b"")
+    commit(writing, tmp_path / "c", manifest)
+    assert loaded(tmp_path / "c") == 1
+    assert {one.name for one in (tmp_path / "c").iterdir()} == {
+        "manifest.json",
+        *(file.name for file in manifest.files),
+    }
+
+
 def test_a_commit_goes_on_where_a_former_life_was_killed(tmp_path: Path) -> None:
     writing = begin(tmp_path / "c")
     manifest = write(writing, 1)

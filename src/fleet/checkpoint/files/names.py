@@ -15,6 +15,12 @@ def is_of_server(file_name: str, server: int, num_servers: int) -> bool:
     return re.fullmatch(rf".*\.{who}({kinds})", file_name) is not None
 
 
+def is_of_others(file_name: str, num_servers: int) -> bool:
+    """Whether it has the name of a file that a server writes when there is another number of them."""
+    found = re.search(r"\.(server|part)-\d+-of-(\d+)\.", file_name)
+    return found is not None and int(found[2]) != num_servers
+
+
 def file_name_of(name: str) -> str:
     """A file name for `name`: safe, at most 120 characters, and another one for every other name.
 

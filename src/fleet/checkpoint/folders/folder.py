@@ -23,6 +23,7 @@ from typing import TypeVar
 
 from fleet.checkpoint.files.files import check_size, read_file, reading, write_file
 from fleet.checkpoint.files.identity import ID, later_save, save_id
+from fleet.checkpoint.files.names import is_of_others
 from fleet.checkpoint.folders.contents import Contents
 from fleet.checkpoint.folders.manifest import Manifest
 from fleet.checkpoint.folders.turns import turn
@@ -64,7 +65,11 @@ def commit(writing: Path, folder: str | os.PathLike[str], contents: Contents, *,
         check_files(writing, contents, reread=reread)
         unfinished = writing / f"{contents.FILE}.unfinished"
         unfinished.unlink(missing_ok=True)  # of a former life, which was killed here
-        if strays := sorted(_all_files(writing) - {file.name for file in contents.files}):
+        strays = sorted(_all_files(writing) - {file.name for file in contents.files})
+        for stray in [one for one in strays if is_of_others(one, getattr(contents, "num_servers", 0))]:
+            (writing / stray).unlink(missing_ok=True)  # of servers whose place others took while they wrote
+            strays.remove(stray)
+        if strays:
             raise CheckpointError(f"{writing / strays[0]} was written by nobody who reported it; begin a new save")
         _refuse_strangers(folder, type(contents))
         text = replace(contents, save=save_id(writing)).to_text().encode()

@@ -13,12 +13,13 @@ import torch
 
 from fleet.errors import MovedError, UsageError
 from fleet.jobfiles.layouts import Layouts
-from fleet.ps.durable import moving
+from fleet.ps.durable import arriving, moving
 from fleet.ps.job import entries, initializers, rules
 from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.named_spec import RuleSpec
 from fleet.ps.job.placement import place
 from fleet.ps.job.spec import JobSpec, TableSpec
+from fleet.ps.journal.records import Kind
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.together.resharding import check_reshard
@@ -27,6 +28,7 @@ from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker.asking.keys import route
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.calling.server_set import Recut, ServerSet
+from support.durable.server_state import everything, kinds_of
 from support.parity.training import exported, started
 
 pytestmark = pytest.mark.timeout(120)
@@ -168,6 +170,35 @@ def test_everything_moves_and_what_changed_meanwhile_moves_last(
         assert push(service, 3, [8]).was_repeated
         assert not push(service, 4, [8] if index == 0 else []).was_repeated
         recovered.close()
+        service.close()
+
+
+@pytest.mark.parametrize("is_large", [False, True], ids=["ADOPT", "LOAD"])
+def test_what_a_new_server_takes_over_is_recorded(
+    layouts: Layouts, old: Service, monkeypatch: pytest.MonkeyPatch, is_large: bool
+) -> None:
+    """What is large is kept as a snapshot, as a checkpoint is that was loaded."""
+    layouts.ask(2)
+    new = new_servers(layouts, monkeypatch)
+    assert ask(old, Phase.COPY).is_done
+    fill(new)
+    frozen(old)
+    folders = [layouts.durable / f"server-{index}-1" for index in range(2)]
+    assert [kinds_of(folder, 0) for folder in folders] == [{Kind.LOAD}] * 2
+    lsns = [service.core.durability.counts()["record"] for service in new]  # type: ignore[union-attr]
+    monkeypatch.setattr(arriving, "SNAPSHOT_BYTES", 0 if is_large else 1 << 30)
+    for service in new:
+        for _ in range(2):
+            assert ask(service, Phase.ADOPT, num_sources=1).is_done
+    kind = Kind.LOAD if is_large else Kind.ADOPT
+    assert [kinds_of(folder, lsn) for folder, lsn in zip(folders, lsns, strict=True)] == [{kind}] * 2
+    before = [everything(service) for service in new]
+    for service in new:
+        service.close()
+    again = new_servers(layouts, monkeypatch)
+    assert [everything(service) for service in again] == before
+    layouts.decide(1, abandoned="for a test")
+    for service in again:
         service.close()
 
 

@@ -12,14 +12,13 @@ import pytest
 
 from fleet.errors import CommunicationError, FleetError
 from fleet.ps.durable import durability
-from fleet.ps.journal.files import segments_in
-from fleet.ps.journal.records import Kind, read
+from fleet.ps.journal.records import Kind
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.steps import changes
 from fleet.ps.steps.changes import CHANGES
 from fleet.ps.wire import messages as wire
-from support.durable.server_state import everything
+from support.durable.server_state import everything, kinds_of
 from support.plane.fuzz_requests import JOB, right
 
 CALLS = {call for change in CHANGES.values() for call in change.calls}
@@ -43,14 +42,6 @@ def begun(service: Service) -> ps_pb2.Caller:
     for method in ("Start", "Push"):
         service.handle(method, *right(method, caller))
     return caller
-
-
-def kinds_of(folder: Path, after: int) -> set[Kind]:
-    """The kinds of the records of a journal behind one."""
-    found = set()
-    for _, path in segments_in(folder):
-        found |= {record.kind for record in read(path, memoryview(path.read_bytes())) if record.lsn > after}
-    return found - {Kind.SEGMENT}
 
 
 def asked(method: str, caller: ps_pb2.Caller, folder: Path) -> tuple[Any, Any]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fleet.checkpoint.__main__ import main
 from fleet.runtime.training.checkpoint import Checkpoint
+from fleet_tools.commands.verify_checkpoint import main
 from support.parity.training import joined, served
 
 

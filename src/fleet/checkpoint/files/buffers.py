@@ -60,31 +60,37 @@ def join_buffer(blocks: Sequence[BlockData]) -> tuple[Floats, Floats]:
     return values, np.concatenate([*columns, *scalars])
 
 
+def empty_block(block: BlockForm) -> BlockData:
+    """A block of zeros, for values to be copied into."""
+    columns = tuple(np.zeros(len(block), np.float32) for _ in range(block.arrays))
+    return BlockData(block, np.zeros(len(block), np.float32), columns, np.zeros(block.scalars, np.float32))
+
+
+def overlap(one: BlockForm, other: BlockForm) -> int:
+    """How many elements two blocks of one parameter have in common."""
+    return max(0, min(one.end, other.end) - max(one.begin, other.begin))
+
+
+def copy_common(found: BlockData, into: BlockData, *, with_scalars: bool) -> None:
+    """Copy what two blocks of one parameter have in common."""
+    begin, length = max(found.block.begin, into.block.begin), overlap(found.block, into.block)
+    source, target = (slice(begin - one.block.begin, begin - one.block.begin + length) for one in (found, into))
+    into.values[target] = found.values[source]
+    for own, theirs in zip(into.arrays, found.arrays, strict=True):
+        own[target] = theirs[source]
+    if with_scalars:
+        into.scalars[:] = found.scalars
+
+
 def recut(found: Sequence[BlockData], wanted: Sequence[BlockForm]) -> list[BlockData]:
     """The same elements in other blocks; of unequal scalars of its parts, a block takes the longest's."""
-    result = []
-    for block in wanted:
-        parts = [
-            (min(data.block.end, block.end) - max(data.block.begin, block.begin), data)
-            for data in sorted(found, key=lambda data: data.block.begin)
-            if data.block.parameter == block.parameter
-        ]
-        own = [(length, data) for length, data in parts if length > 0]
-        assert sum(length for length, _ in own) == len(block), f"parts of {block.parameter!r} are missing"
-        spans = [
-            (
-                data,
-                slice(
-                    max(data.block.begin, block.begin) - data.block.begin,
-                    min(data.block.end, block.end) - data.block.begin,
-                ),
-            )
-            for _, data in own
-        ]
-        arrays = tuple(
-            np.concatenate([data.arrays[number][span] for data, span in spans]) for number in range(block.arrays)
-        )
-        values = np.concatenate([data.values[span] for data, span in spans])
-        scalars = max(own, key=lambda part: part[0])[1].scalars
-        result.append(BlockData(block, values, arrays, scalars))
+    result = [empty_block(block) for block in wanted]
+    for into in result:
+        block = into.block
+        same = sorted((one for one in found if one.block.parameter == block.parameter), key=lambda one: one.block.begin)
+        own = [one for one in same if overlap(one.block, block)]
+        assert sum(overlap(one.block, block) for one in own) == len(block), f"parts of {block.parameter!r} are missing"
+        longest = max(own, key=lambda one: overlap(one.block, block), default=None)
+        for one in own:
+            copy_common(one, into, with_scalars=one is longest)
     return result

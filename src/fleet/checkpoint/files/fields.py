@@ -1,11 +1,12 @@
-"""Typed reading of JSON that may be damaged or hostile: each error names the document and the field."""
+"""Typed reading of JSON that may be damaged or hostile, and the form of what is written so: errors name the field."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from types import UnionType
+from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 from fleet.errors import CheckpointError
 
@@ -63,6 +64,12 @@ class Fields:
             raise self._wrong(name, "true or false", value)
         return value
 
+    def choice(self, name: str, known: Collection[str]) -> str:
+        """A string that is one of these."""
+        if (value := self.text(name)) not in known:
+            raise CheckpointError(f"{self.where} is damaged: unknown {name} {value!r}")
+        return value
+
     def table(self, name: str) -> dict[str, Any]:
         """An object, as it is."""
         value = self._get(name)
@@ -88,6 +95,23 @@ class Fields:
         """A list of objects."""
         return (Fields(item, f"{self.where}, {name}[{number}]") for number, item in enumerate(self.items(name)))
 
+    def typed(self, name: str, hint: Any) -> Any:
+        """A value of the kind that an annotation names."""
+        plain = {int: self.integer, float: self.number, str: self.text, bool: self.flag}
+        if hint in plain:
+            return plain[hint](name)
+        if get_origin(hint) is UnionType:
+            return None if self._get(name) is None else self.typed(name, get_args(hint)[0])
+        if get_origin(hint) is Mapping:
+            inner = Fields(self.table(name), f"{self.where}, {name}")
+            return {key: inner.typed(key, get_args(hint)[1]) for key in inner.value}
+        if get_origin(hint) is not tuple:
+            return hint.from_json(Fields(self.table(name), self.where))
+        each = get_args(hint)[0]
+        if get_origin(each) is tuple:
+            return tuple((one.text("name"), get_args(each)[1].from_json(one)) for one in self.objects(name))
+        return self.integers(name) if each is int else tuple(map(each.from_json, self.objects(name)))
+
     def _get(self, name: str) -> object:
         if name not in self.value:
             raise CheckpointError(f"{self.where} is damaged: {name!r} is missing")
@@ -95,6 +119,53 @@ class Fields:
 
     def _wrong(self, name: str, expected: str, value: object) -> CheckpointError:
         return CheckpointError(f"{self.where} is damaged: {name!r} must be {expected}, got {_short(value)}")
+
+
+class Formed:
+    """Gives a frozen dataclass a form in JSON, led by its annotations; a field may be another such class.
+
+    `tuple[tuple[str, X], ...]` is a list of the objects of X, each with its name.
+    """
+
+    LATER: ClassVar[Collection[str]] = ()
+    """Fields with a default, which earlier versions did not write."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
+        return {name: _plain(getattr(self, name)) for name in _hints(type(self))}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Self:
+        """What `to_json` wrote; CheckpointError if a field is missing or out of range."""
+        cls.check_form(fields)
+        hints = _hints(cls).items()
+        return cls(**{name: fields.typed(name, hint) for name, hint in hints if cls._is_wanted(name, fields)})
+
+    @classmethod
+    def check_form(cls, fields: Fields) -> None:
+        """CheckpointError if a value is out of a range that its annotation does not tell."""
+
+    @classmethod
+    def _is_wanted(cls, name: str, fields: Fields) -> bool:
+        return name not in cls.LATER or name in fields.value
+
+
+_known: dict[type, dict[str, Any]] = {}
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    """The fields of a class with their annotations, which take a while to be resolved."""
+    if kind not in _known:
+        _known[kind] = {name: one for name, one in get_type_hints(kind).items() if get_origin(one) is not ClassVar}
+    return _known[kind]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Formed):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return [{"name": one[0], **one[1].to_json()} if isinstance(one, tuple) else _plain(one) for one in value]
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _short(value: object) -> str:

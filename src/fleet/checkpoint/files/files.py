@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.checkpoint.files.checksum import Checksum, is_checksum
-from fleet.checkpoint.files.fields import Fields
+from fleet.checkpoint.files.fields import Fields, Formed
 from fleet.checkpoint.files.identity import later_save, of_another_save
 from fleet.errors import CheckpointError
 
@@ -32,16 +32,12 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @dataclass(frozen=True)
-class FileInfo:
+class FileInfo(Formed):
     """A file of a checkpoint, as it was written: its path within the folder, its size and the sum of all its bytes."""
 
     name: str
     size_bytes: int
     checksum: str
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that `from_json` reads."""
-        return {"name": self.name, "size_bytes": self.size_bytes, "checksum": self.checksum}
 
     @classmethod
     def from_json(cls, fields: Fields) -> FileInfo:

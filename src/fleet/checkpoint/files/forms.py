@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from fleet.checkpoint.files.fields import Fields, parse_json
+from fleet.checkpoint.files.fields import Fields, Formed, parse_json
 from fleet.checkpoint.files.files import FileInfo
 from fleet.checkpoint.files.tensor_form import Form
-from fleet.errors import CheckpointError
 
 DTYPES = ("float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
-class TableForm:
+class TableForm(Formed):
     """What rows look like; rows load only into a table of the same form."""
 
     width: int
@@ -27,30 +26,27 @@ class TableForm:
     state_width: int
     has_clicks: bool
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that `from_json` reads."""
-        return dict(vars(self))
-
     @classmethod
-    def from_json(cls, fields: Fields) -> TableForm:
-        """The form that `to_json` wrote; CheckpointError if a field is missing or out of range."""
-        dtype = fields.text("dtype")
-        if dtype not in DTYPES:
-            raise CheckpointError(f"{fields.where} is damaged: unknown dtype {dtype!r}")
-        return cls(
-            fields.integer("width", 1, 2**31),
-            dtype,
-            fields.text("rule"),
-            fields.integer("state_width", high=2**31),
-            fields.flag("has_clicks"),
-        )
+    def check_form(cls, fields: Fields) -> None:
+        fields.choice("dtype", DTYPES)
+        fields.integer("width", 1, 2**31)
+        fields.integer("state_width", high=2**31)
+
+
+class FormedPiece(Formed):
+    """A file of what servers have saved; its form begins with its kind."""
+
+    kind: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, **super().to_json()}
 
 
 @dataclass(frozen=True)
-class TablePiece:
+class TablePiece(FormedPiece):
     """One file of rows: shards first_shard to last_shard - 1 of one table on one server."""
 
-    kind: ClassVar[str] = "table"
+    kind = "table"
     file: FileInfo
     table: str
     server: int
@@ -62,33 +58,17 @@ class TablePiece:
     """Keys that have been seen but have no row yet."""
     form: TableForm
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that `from_json` reads."""
-        return {"kind": self.kind, **vars(self), "file": self.file.to_json(), "form": self.form.to_json()}
-
     @classmethod
-    def from_json(cls, fields: Fields) -> TablePiece:
-        """The piece that `to_json` wrote; CheckpointError if a field is missing or out of range."""
-        num_shards = fields.integer("num_shards", 1)
-        last = fields.integer("last_shard", 1, num_shards)
-        return cls(
-            FileInfo.from_json(Fields(fields.table("file"), fields.where)),
-            fields.text("table"),
-            fields.integer("server"),
-            fields.integer("first_shard", 0, last - 1),
-            last,
-            num_shards,
-            fields.integer("rows"),
-            fields.integer("waiting"),
-            TableForm.from_json(Fields(fields.table("form"), fields.where)),
-        )
+    def check_form(cls, fields: Fields) -> None:
+        last = fields.integer("last_shard", 1, fields.integer("num_shards", 1))
+        fields.integer("first_shard", 0, last - 1)
 
 
 @dataclass(frozen=True)
-class RunPiece:
+class RunPiece(FormedPiece):
     """A sealed file with rows of one shard, of a table with rows on a disk (fleet.checkpoint.state.sealed)."""
 
-    kind: ClassVar[str] = "run"
+    kind = "run"
     file: FileInfo
     table: str
     server: int
@@ -100,27 +80,13 @@ class RunPiece:
     rows: int
     """How many of them are in no other piece; 0 but for the newest file."""
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that `from_json` reads."""
-        return {"kind": self.kind, **vars(self), "file": self.file.to_json()}
-
     @classmethod
-    def from_json(cls, fields: Fields) -> RunPiece:
-        """The piece that `to_json` wrote; CheckpointError if a field is missing or out of range."""
-        keys = fields.integer("keys")
-        return cls(
-            FileInfo.from_json(Fields(fields.table("file"), fields.where)),
-            fields.text("table"),
-            fields.integer("server"),
-            fields.integer("shard"),
-            fields.integer("age"),
-            keys,
-            fields.integer("rows", 0, keys),
-        )
+    def check_form(cls, fields: Fields) -> None:
+        fields.integer("rows", 0, fields.integer("keys"))
 
 
 @dataclass(frozen=True)
-class BlockForm:
+class BlockForm(Formed):
     """Elements begin to end - 1 of a flattened dense parameter, and the shape of its rule's state.
 
     The state is `arrays` floats per element and `scalars` floats per block.
@@ -138,81 +104,36 @@ class BlockForm:
     def __len__(self) -> int:
         return self.end - self.begin
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that `from_json` reads."""
-        return dict(vars(self))
-
     @classmethod
-    def from_json(cls, fields: Fields) -> BlockForm:
-        """The block that `to_json` wrote; CheckpointError if a field is missing or out of range."""
-        size = fields.integer("size")
-        end = fields.integer("end", 0, size)
-        return cls(
-            fields.text("parameter"),
-            fields.integer("begin", 0, end),
-            end,
-            size,
-            fields.text("rule"),
-            fields.integer("arrays", high=1000),
-            fields.integer("scalars", high=1000),
-        )
+    def check_form(cls, fields: Fields) -> None:
+        end = fields.integer("end", 0, fields.integer("size"))
+        fields.integer("begin", 0, end)
+        for name in ("arrays", "scalars"):
+            fields.integer(name, high=1000)
 
 
 @dataclass(frozen=True)
-class DensePiece:
+class DensePiece(FormedPiece):
     """One file of dense blocks of one server."""
 
-    kind: ClassVar[str] = "dense"
+    kind = "dense"
     file: FileInfo
     server: int
     blocks: tuple[BlockForm, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that `from_json` reads."""
-        blocks = [block.to_json() for block in self.blocks]
-        return {"kind": self.kind, "file": self.file.to_json(), "server": self.server, "blocks": blocks}
-
-    @classmethod
-    def from_json(cls, fields: Fields) -> DensePiece:
-        """The piece that `to_json` wrote; CheckpointError if a field is missing or out of range."""
-        return cls(
-            FileInfo.from_json(Fields(fields.table("file"), fields.where)),
-            fields.integer("server"),
-            tuple(BlockForm.from_json(item) for item in fields.objects("blocks")),
-        )
-
 
 @dataclass(frozen=True)
-class KeptPiece:
+class KeptPiece(FormedPiece):
     """One file of tensors that one server keeps, each whole."""
 
-    kind: ClassVar[str] = "kept"
+    kind = "kept"
     file: FileInfo
     server: int
     tensors: tuple[tuple[str, Form], ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that `from_json` reads."""
-        tensors = [{"name": name, **form.to_json()} for name, form in self.tensors]
-        return {"kind": self.kind, "file": self.file.to_json(), "server": self.server, "tensors": tensors}
-
-    @classmethod
-    def from_json(cls, fields: Fields) -> KeptPiece:
-        """The piece that `to_json` wrote; CheckpointError if a field is missing or out of range."""
-        return cls(
-            FileInfo.from_json(Fields(fields.table("file"), fields.where)),
-            fields.integer("server"),
-            tuple((item.text("name"), Form.from_json(item)) for item in fields.objects("tensors")),
-        )
-
 
 Piece: TypeAlias = TablePiece | RunPiece | DensePiece | KeptPiece
-_KINDS: dict[str, Callable[[Fields], Piece]] = {
-    TablePiece.kind: TablePiece.from_json,
-    RunPiece.kind: RunPiece.from_json,
-    DensePiece.kind: DensePiece.from_json,
-    KeptPiece.kind: KeptPiece.from_json,
-}
+_KINDS: dict[str, type[Piece]] = {one.kind: one for one in (TablePiece, RunPiece, DensePiece, KeptPiece)}
 
 
 def pieces_to_text(pieces: Iterable[Piece]) -> str:
@@ -227,10 +148,4 @@ def pieces_from_text(text: str, where: str) -> tuple[Piece, ...]:
 
 def read_pieces(fields: Fields) -> tuple[Piece, ...]:
     """The pieces that stand in the field `pieces`."""
-    found = []
-    for item in fields.objects("pieces"):
-        kind = item.text("kind")
-        if kind not in _KINDS:
-            raise CheckpointError(f"{item.where} is damaged: unknown kind {kind!r}")
-        found.append(_KINDS[kind](item))
-    return tuple(found)
+    return tuple(_KINDS[item.choice("kind", _KINDS)].from_json(item) for item in fields.objects("pieces"))

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fleet.checkpoint.files.fields import Fields
-from fleet.errors import CheckpointError
+from fleet.checkpoint.files.fields import Fields, Formed
 
 # The format's name of each type, and the numpy type that holds its bits.
 DTYPES: dict[str, tuple[str, str]] = {
@@ -22,7 +21,7 @@ DTYPES: dict[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Form:
+class Form(Formed):
     """Type and shape of a whole tensor."""
 
     dtype: str
@@ -46,14 +45,6 @@ class Form:
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)}"
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that `from_json` reads."""
-        return {"dtype": self.dtype, "shape": list(self.shape)}
-
     @classmethod
-    def from_json(cls, fields: Fields) -> Form:
-        """The form that `to_json` wrote; CheckpointError if a field is missing or unknown."""
-        dtype = fields.text("dtype")
-        if dtype not in DTYPES:
-            raise CheckpointError(f"{fields.where} is damaged: unknown dtype {dtype!r}")
-        return cls(dtype, fields.integers("shape"))
+    def check_form(cls, fields: Fields) -> None:
+        fields.choice("dtype", DTYPES)

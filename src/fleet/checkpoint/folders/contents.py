@@ -140,3 +140,13 @@ def refuse_doubles(names: Iterable[str], where: str) -> None:
     for name, count in Counter(names).items():
         if count > 1:
             raise CheckpointError(f"{where} names {name} {count} times")
+
+
+def refuse_gaps(spans: Iterable[tuple[int, int]], size: int, where: str, of: str) -> None:
+    """CheckpointError for the first of `size` elements that spans, in their order, miss or double."""
+    at = 0
+    for begin, end in (*spans, (size, size)):
+        if begin != at:
+            what = "misses" if begin > at else "doubles"
+            raise CheckpointError(f"{where} {what} elements {min(at, begin)} to {max(at, begin) - 1} of {of}")
+        at = end

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fleet.checkpoint.files.fields import Fields, parse_json
+from fleet.checkpoint.files.fields import Fields, Formed, parse_json
 from fleet.checkpoint.files.files import FileInfo, read_file
 from fleet.checkpoint.folders.contents import OfServers, refuse_doubles
 from fleet.checkpoint.folders.folder import find, read_contents
@@ -35,9 +35,10 @@ DENSE_DTYPES = (
 
 
 @dataclass(frozen=True)
-class Unseen:
+class Unseen(Formed):
     """What an id without a row reads as, "zeros" or "initial", and all that the first value of a row depends on."""
 
+    LATER = ("max_norm", "norm_type")
     reads: str = "zeros"
     initializer: str = "constant"
     args: Mapping[str, float] = field(default_factory=dict)
@@ -48,28 +49,12 @@ class Unseen:
     max_norm: float | None = None
     norm_type: float | None = 2.0
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that `from_json` reads."""
-        return {**vars(self), "args": dict(self.args)}
-
-    @classmethod
-    def from_json(cls, fields: Fields) -> Unseen:
-        """What `to_json` wrote; CheckpointError if a field is missing or out of range."""
-        args = Fields(fields.table("args"), f"{fields.where}, args")
-        return cls(
-            fields.text("reads"),
-            fields.text("initializer"),
-            {name: args.number(name) for name in args.value},
-            fields.integer("seed"),
-            fields.text("dtype"),
-            *(None if fields.value.get(name) is None else fields.number(name) for name in ("max_norm", "norm_type")),
-        )
-
 
 @dataclass(frozen=True)
-class TablePart:
+class TablePart(Formed):
     """The rows of a table that one server held."""
 
+    LATER = ("unseen",)
     table: str
     server: int
     rows: int
@@ -78,49 +63,26 @@ class TablePart:
     values: FileInfo
     unseen: Unseen = Unseen()
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that `from_json` reads."""
-        parts = {name: getattr(self, name).to_json() for name in ("keys", "values", "unseen")}
-        return {**vars(self), **parts}
-
     @classmethod
-    def from_json(cls, fields: Fields) -> TablePart:
-        """The part that `to_json` wrote; CheckpointError if a field is missing or out of range."""
-        return cls(
-            fields.text("table"),
-            fields.integer("server"),
-            fields.integer("rows"),
-            fields.integer("width", 1),
-            FileInfo.from_json(Fields(fields.table("keys"), fields.where)),
-            FileInfo.from_json(Fields(fields.table("values"), fields.where)),
-            # Copies of earlier versions say nothing about it.
-            Unseen.from_json(Fields(fields.table("unseen"), fields.where)) if "unseen" in fields.value else Unseen(),
-        )
+    def check_form(cls, fields: Fields) -> None:
+        fields.integer("width", 1)
 
 
 @dataclass(frozen=True)
-class DenseArray:
+class DenseArray(Formed):
     """One dense parameter, or a buffer."""
 
+    LATER = ("dtype",)
     parameter: str
     shape: tuple[int, ...]
     file: FileInfo
     dtype: str = "float32"
     """As numpy calls it."""
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that `from_json` reads."""
-        form = {"shape": list(self.shape), "dtype": self.dtype}
-        return {"parameter": self.parameter, **form, "file": self.file.to_json()}
-
     @classmethod
-    def from_json(cls, fields: Fields) -> DenseArray:
-        """The array that `to_json` wrote; CheckpointError if a field is missing or out of range."""
-        file = FileInfo.from_json(Fields(fields.table("file"), fields.where))
-        dtype = fields.text("dtype") if "dtype" in fields.value else "float32"
-        if dtype not in DENSE_DTYPES:
-            raise CheckpointError(f"{fields.where} is damaged: unknown dtype {dtype!r}")
-        return cls(fields.text("parameter"), fields.integers("shape"), file, dtype)
+    def check_form(cls, fields: Fields) -> None:
+        if "dtype" in fields.value:
+            fields.choice("dtype", DENSE_DTYPES)
 
 
 def parts_to_text(parts: Iterable[TablePart]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from fleet.checkpoint.files.fields import Fields
 from fleet.checkpoint.files.files import FileInfo
 from fleet.checkpoint.files.forms import BlockForm, DensePiece, KeptPiece, Piece, RunPiece, TablePiece, read_pieces
-from fleet.checkpoint.folders.contents import OfServers, refuse_doubles
+from fleet.checkpoint.folders.contents import OfServers, refuse_doubles, refuse_gaps
 from fleet.errors import CheckpointError
 
 
@@ -134,10 +134,4 @@ def _check_dense(where: str, blocks: Sequence[BlockForm]) -> None:
         own = list(found)
         if len({block.size for block in own}) > 1:
             raise CheckpointError(f"{where}: blocks disagree about the number of elements of parameter {parameter!r}")
-        at = 0
-        for begin, end in [*((block.begin, block.end) for block in own), (own[0].size, own[0].size)]:
-            if begin != at:
-                what = "misses" if begin > at else "doubles"
-                span = f"{min(at, begin)} to {max(at, begin) - 1}"
-                raise CheckpointError(f"{where} {what} elements {span} of parameter {parameter!r}")
-            at = end
+        refuse_gaps(((block.begin, block.end) for block in own), own[0].size, where, f"parameter {parameter!r}")

@@ -1,12 +1,12 @@
 """Dense parameters to and from pieces: blocks of elements with their rule's state, loaded into any other cut."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from fleet.checkpoint.files.buffers import BlockData, Floats
+from fleet.checkpoint.files.buffers import BlockData, Floats, copy_common, empty_block, overlap
 from fleet.checkpoint.files.forms import BlockForm, DensePiece
 from fleet.checkpoint.files.pieces import Arrays, read_piece, write_piece
 from fleet.checkpoint.folders.manifest import Manifest
@@ -47,19 +47,19 @@ def load_dense(manifest: Manifest, folder: Path, blocks: Sequence[BlockForm]) ->
     for number, piece in enumerate(manifest.dense):
         for block in piece.blocks:
             saved.setdefault(block.parameter, []).append((block, number))
-    result = [_empty(block) for block in blocks]
-    copies: dict[int, list[_Copy]] = {}
+    result = [empty_block(block) for block in blocks]
+    copies: dict[int, list[tuple[BlockForm, BlockData, bool]]] = {}
     for into in result:
         found = sorted(saved.get(into.block.parameter, []), key=lambda item: item[0].begin)
         _check_wanted(into.block, [block for block, _ in found], folder)
-        parts = [(_Copy(block, into), number) for block, number in found if _overlap(block, into.block)]
-        longest = max(parts, key=lambda part: part[0].length, default=None)
+        parts = [part for part in found if overlap(part[0], into.block)]
+        longest = max(parts, key=lambda part: overlap(part[0], into.block), default=None)
         for part in parts:
-            copies.setdefault(part[1], []).append(replace(part[0], with_scalars=part is longest))
+            copies.setdefault(part[1], []).append((part[0], into, part is longest))
     for number in sorted(copies):
         tensors = _read(folder, manifest.dense[number])
-        for copy in copies[number]:
-            copy.run(tensors)
+        for block, into, with_scalars in copies[number]:
+            copy_common(_block_in(tensors, block), into, with_scalars=with_scalars)
     return result
 
 
@@ -82,27 +82,9 @@ def read_blocks(folder: Path, piece: DensePiece) -> list[tuple[BlockForm, Floats
     return [(block, tensors[_key(block, "values")]) for block in piece.blocks]
 
 
-@dataclass(frozen=True)
-class _Copy:
-    """What two blocks have in common, on its way from the saved one into the wanted one."""
-
-    found: BlockForm
-    into: BlockData
-    with_scalars: bool = False
-
-    @property
-    def length(self) -> int:
-        return _overlap(self.found, self.into.block)
-
-    def run(self, tensors: Arrays) -> None:
-        begin = max(self.found.begin, self.into.block.begin)
-        source = slice(begin - self.found.begin, begin - self.found.begin + self.length)
-        target = slice(begin - self.into.block.begin, begin - self.into.block.begin + self.length)
-        self.into.values[target] = tensors[_key(self.found, "values")][source]
-        for number, array in enumerate(self.into.arrays):
-            array[target] = tensors[_key(self.found, f"state{number}")][source]
-        if self.with_scalars:
-            self.into.scalars[:] = tensors[_key(self.found, "scalars")]
+def _block_in(tensors: Arrays, block: BlockForm) -> BlockData:
+    arrays = tuple(tensors[_key(block, f"state{number}")] for number in range(block.arrays))
+    return BlockData(block, tensors[_key(block, "values")], arrays, tensors[_key(block, "scalars")])
 
 
 def _grouped(blocks: Sequence[BlockData], piece_bytes: int) -> Iterator[list[BlockData]]:
@@ -167,13 +149,3 @@ def _check_wanted(block: BlockForm, saved: Sequence[BlockForm], folder: Path) ->
                     f"parameter {block.parameter!r} does not fit {folder}: {_WORDS[field]} is {here!r} here and "
                     f"{there!r} in the checkpoint; give it the shape and the optimizer it was saved with"
                 )
-
-
-def _empty(block: BlockForm) -> BlockData:
-    columns = tuple(np.zeros(len(block), np.float32) for _ in range(block.arrays))
-    return BlockData(block, np.zeros(len(block), np.float32), columns, np.zeros(block.scalars, np.float32))
-
-
-def _overlap(one: BlockForm, other: BlockForm) -> int:
-    """How many elements two blocks of one parameter have in common."""
-    return max(0, min(one.end, other.end) - max(one.begin, other.begin))

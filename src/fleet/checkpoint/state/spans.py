@@ -19,6 +19,7 @@ from fleet.checkpoint.files.files import FileInfo
 from fleet.checkpoint.files.names import file_name_of
 from fleet.checkpoint.files.pieces import Arrays, map_piece, write_piece
 from fleet.checkpoint.files.tensor_form import Form
+from fleet.checkpoint.folders.contents import refuse_gaps
 from fleet.checkpoint.state.tables import PIECE_BYTES
 from fleet.errors import CheckpointError
 
@@ -116,14 +117,7 @@ def check_cover(forms: Mapping[str, Form], pieces: Iterable[SpanPiece], where: s
                 raise CheckpointError(f"{where} has a part of {span.key!r}, of which it has no shape")
             found[span.key].append(span)
     for key, spans in found.items():
-        size = forms[key].size
-        at = 0
-        for span in [*sorted(spans, key=lambda span: (span.begin, span.end)), Span(key, size, size)]:
-            if span.begin != at:
-                what = "misses" if span.begin > at else "doubles"
-                low, high = min(at, span.begin), max(at, span.begin)
-                raise CheckpointError(f"{where} {what} elements {low} to {high - 1} of {key!r}")
-            at = span.end
+        refuse_gaps(sorted((span.begin, span.end) for span in spans), forms[key].size, where, repr(key))
 
 
 def _checked(arrays: Arrays, span: Span, form: Form, path: Path) -> npt.NDArray[Any]:

@@ -15,7 +15,6 @@ import pytest
 from fleet.ps.durable.recovery import least_record
 from fleet.ps.journal import mark as mark_module
 from fleet.ps.journal import writer as writer_module
-from fleet.ps.journal.__main__ import main
 from fleet.ps.journal.copied import CopiedJournal
 from fleet.ps.journal.files import MARK_NAME, segments_in, snapshots_in
 from fleet.ps.journal.mark import read_mark
@@ -24,6 +23,7 @@ from fleet.ps.journal.segments import read_segments
 from fleet.ps.journal.snapshots import SnapshotWriter, read_snapshot
 from fleet.ps.journal.verify import verify
 from fleet.ps.journal.writer import Journal, Policy
+from fleet_tools.commands.verify_journal import main
 from support.processes import wait_until
 
 OWNER = b"server 0"

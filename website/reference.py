@@ -28,7 +28,7 @@ WIDTH = 88
 def public_modules() -> dict[str, list[str]]:
     """Module -> its public names; docs/releases.md says which modules are public."""
     found = {"fleet": list(vars(fleet)["__all__"])}
-    for name in ("data", "nn", "models", "metrics", "optim", "rules", "initializers", "entries", "errors", "ps"):
+    for name in ("data", "nn", "models", "metrics", "optim", "rules", "initializers", "entries", "errors", "job", "ps"):
         found[f"fleet.{name}"] = names_of(find(f"fleet.{name}"))
     found["fleet_programs"] = list(fleet_programs.__all__)
     for name in ("layers", "optimizer", "initializer", "regularizer", "clip", "io", "unique_name", "transpiler"):

@@ -17,6 +17,7 @@ from fleet._version import __version__ as __version__
 if TYPE_CHECKING:
     from fleet import checkpoint as checkpoint
     from fleet import data as data
+    from fleet import job as job
     from fleet import metrics as metrics
     from fleet import models as models
     from fleet import nn as nn
@@ -67,6 +68,7 @@ _MODULES = {
     "data": "data",
     "entries": "ps.job.entries",
     "initializers": "ps.job.initializers",
+    "job": "job",
     "metrics": "metrics",
     "models": "models",
     "nn": "nn",

@@ -52,7 +52,7 @@ def test_slurm_gets_a_task_for_each_server_and_worker() -> None:
         *(("worker", "0"), ("worker", "1"), ("worker", "2")),
     ]
     assert len({folder for _, _, folder in roles}) == 1
-    assert text.count("--kill-on-bad-exit=1") == text.count("-m fleet_tools.engines.replica 10 python") == 5
+    assert text.count("--kill-on-bad-exit=1") == text.count("-m fleet.job --max_restart 10 python") == 5
 
 
 def test_volcano_gets_a_task_for_each_server_and_worker() -> None:
@@ -66,7 +66,7 @@ def test_volcano_gets_a_task_for_each_server_and_worker() -> None:
     ]
     assert {one["FLEET_SERVERS"] for one in told} == {f"file:.fleet/{found['metadata']['name']}"}
     assert containers[-1]["command"][-4:] == ARGS
-    kept = ["python", "-m", "fleet_tools.engines.replica", "10"]
+    kept = ["python", "-m", "fleet.job", "--max_restart", "10"]
     assert containers[0]["command"] == [*kept, "python", "-m", "fleet.ps.server"]
 
 
@@ -135,7 +135,7 @@ def pid_of(folder: Path, role: str, index: int) -> int:
     wanted = {f"FLEET_ROLE={role}".encode(), f"FLEET_INDEX={index}".encode(), f"PWD={folder}".encode()}
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            is_kept = b"fleet_tools.engines.replica" not in (path / "cmdline").read_bytes()
+            is_kept = b"fleet.job" not in (path / "cmdline").read_bytes()
             if is_kept and wanted <= {
                 *(path / "environ").read_bytes().split(b"\0"),
                 f"PWD={(path / 'cwd').readlink()}".encode(),
@@ -160,7 +160,7 @@ def test_servers_and_workers_run_and_one_of_each_dies(tmp_path: Path) -> None:
     assert "SUCCEEDED" in said
     assert "counted 1920 of 1920" in job.log("worker", 0)
     for role in ("server", "worker"):
-        assert "replica: started again after exit code -9, life 1" in job.log(role, 1)
+        assert "was killed by SIGKILL; started again in its place (life 2)" in job.log(role, 1)
 
 
 @pytest.mark.exhaustive

@@ -24,7 +24,7 @@ LAYERS = [
     {"env", "json_form", "net"},
     {"cores", "jobfiles"},
     {"strategy", "observe"},
-    {"checkpoint", "metrics", "optim", "roles"},
+    {"checkpoint", "job", "metrics", "optim", "roles"},
     {"collective", "ps", "launch"},
     {"nn"},
     {"runtime", "models"},
@@ -57,6 +57,7 @@ WITHOUT_TORCH = {
         "errors",
         "env",
         "net",
+        "job",
         "jobfiles",
         "strategy",
         "observe",
@@ -66,7 +67,11 @@ WITHOUT_TORCH = {
     *("api", "cores", "__init__"),
 }
 ONLY_READER_OF_THE_ENVIRONMENT = "env"
-NAME_WHAT_IS_ABOVE = {"launch/planning/script.py", "launch/arguments/parser.py"}  # they start that as another process
+NAME_WHAT_IS_ABOVE = {
+    "job/description.py",
+    "launch/planning/script.py",
+    "launch/arguments/parser.py",
+}  # they start that as another process
 
 
 def part_of(path: Path) -> str:

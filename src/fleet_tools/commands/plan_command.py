@@ -17,6 +17,7 @@ import click
 
 from fleet import env
 from fleet.errors import DeadlineError, UsageError
+from fleet.job.endings import exit_code
 from fleet.jobfiles import whole
 from fleet.launch.arguments.misplaced import refuse_misplaced
 from fleet.launch.arguments.options import Options
@@ -28,7 +29,6 @@ from fleet.launch.planning.mistakes import refuse_mistakes
 from fleet.launch.planning.plan import ProcessPlan
 from fleet.launch.processes import guard as guards
 from fleet.launch.processes.child import Child
-from fleet.launch.processes.endings import exit_code
 from fleet.launch.processes.logs import JobIdentity, ReadyProcess
 from fleet.launch.rounds.prepare import prepare
 from fleet.strategy.sizes import size_bytes

@@ -64,7 +64,7 @@ def ps(
         common |= {"FLEET_DURABLE": durable, "FLEET_JOURNAL": journal, "FLEET_RECOVERY_TIMEOUT_S": "300"}
     if token_file:
         common["FLEET_JOB_TOKEN_FILE"] = token_file
-    keeper = ["-m", "fleet_tools.engines.replica", str(lives), "python"] if durable else []
+    keeper = ["-m", "fleet.job", "--max_restart", str(lives), "python"] if durable else []
     run = ["-m", m] if m else [script]
 
     def role(kind: str, number: int, words: list[str], gpus: int) -> specs.Role:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import UsageError
+from fleet.job.endings import how_it_ended
 from fleet.launch.arguments.options import Options
 from fleet.launch.planning.banner import argument_block, variable_table
-from fleet.launch.processes.endings import how_it_ended
 from fleet.launch.processes.logs import open_log, tail
 from fleet.launch.run import follow
 from fleet.launch.run.follow import LogFollower

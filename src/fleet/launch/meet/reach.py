@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 
 from fleet import env
-from fleet.launch.planning.durable_job import DEFAULT_RECOVERY_S
+from fleet.job.description import DEFAULT_RECOVERY_S
 
 PROBE_S = 1
 SUSPECT_S = 4.0

@@ -4,10 +4,9 @@ from pathlib import Path
 
 from fleet import env
 from fleet.errors import UsageError
+from fleet.job.description import DEFAULT_RECOVERY_S
 from fleet.launch.arguments.options import Options
 from fleet.launch.arguments.values import check_folder
-
-DEFAULT_RECOVERY_S = 300.0
 
 
 def refuse_durable(options: Options) -> None:

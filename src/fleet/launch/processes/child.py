@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from fleet import env
+from fleet.job.keeper import dying_with_launcher as dying_with_launcher
 from fleet.jobfiles.copy_notes import CopylessNote, CopyNote, copy_note, copyless_note
 from fleet.jobfiles.end_notes import EndNote, read_end
 from fleet.jobfiles.joining import joined_since
@@ -20,21 +20,6 @@ from fleet.jobfiles.serving import serving_since
 from fleet.jobfiles.wait_notes import WaitNote, read_waits
 from fleet.launch.processes.logs import JobIdentity, ReadyProcess
 from fleet.launch.processes.spare import Spare
-
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def dying_with_launcher() -> Callable[[], None]:
-    """What a new process does first, so that it dies when this one does."""
-    launcher = os.getpid()
-
-    def begin() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != launcher:  # it died before the line above
-            os._exit(1)
-
-    return begin
 
 
 class Child:
@@ -104,6 +89,16 @@ class Child:
         self.exited_at = time.time()
         self.status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
         tell(self)
+
+    @property
+    def name(self) -> str:
+        """`worker 0`, `server 3`."""
+        return self.plan.name
+
+    @property
+    def role(self) -> str:
+        """`worker`, `server` or `copy`, as it is planned now."""
+        return self.plan.role
 
     @property
     def is_running(self) -> bool:

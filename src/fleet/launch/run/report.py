@@ -5,9 +5,9 @@ import signal
 from collections.abc import Sequence
 
 from fleet import env
+from fleet.job.endings import how_it_ended
 from fleet.launch.planning.plan import ProcessPlan
 from fleet.launch.processes.child import Child
-from fleet.launch.processes.endings import how_it_ended
 from fleet.launch.processes.logs import tail
 from fleet.launch.run import torch_alone
 

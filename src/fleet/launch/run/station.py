@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet.errors import FleetError
+from fleet.job.comebacks import how_it_died
 from fleet.jobfiles.terms import Terms
 from fleet.launch.arguments.options import Options
 from fleet.launch.durable import folder as durable
-from fleet.launch.durable.comebacks import how_it_died
 from fleet.launch.planning.plan import LaunchPlan, ProcessPlan
 from fleet.launch.planning.standby_job import copy_plan, moved_worker
 from fleet.launch.processes.child import Child

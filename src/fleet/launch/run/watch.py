@@ -16,17 +16,18 @@ from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from fleet.job import comebacks
+from fleet.job.endings import exit_code, how_it_ended
+from fleet.job.lives import Lives
+from fleet.job.restart_policy import is_unfit
 from fleet.jobfiles.joining import unstopped_text
-from fleet.launch.durable import comebacks, finished
-from fleet.launch.durable.lives import Lives
+from fleet.launch.durable import finished
 from fleet.launch.durable.reshards import Reshards
-from fleet.launch.durable.restart_policy import is_unfit
 from fleet.launch.meet.messages import AllDone, NodeFailed, Regroup
 from fleet.launch.meet.team import Team
 from fleet.launch.planning.durable_job import recovery_s
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
-from fleet.launch.processes.endings import exit_code, how_it_ended
 from fleet.launch.run import report, unserved
 from fleet.launch.run.contract import Calm, Signalled, Striker
 from fleet.launch.run.crew import STDOUT, Crew
@@ -62,7 +63,6 @@ RESHARD_S = 0.2
 """How soon a wish for another number of servers is seen."""
 STDERR = 2
 
-
 Event = Child | Signalled | NodeFailed | Regroup | AllDone | Orders | Forsaken
 
 
@@ -85,7 +85,7 @@ class Attempt:
         self._crew = crew
         self._team = team
         self._events = events
-        self.lives = Lives(plan.max_lives)
+        self.lives: Lives[Child] = Lives(plan.max_lives)
         self._chaos: Striker = chaos or Calm()
         self._reshards = reshards
         self._station = station

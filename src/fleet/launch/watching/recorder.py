@@ -14,13 +14,13 @@ from typing import Any
 import psutil
 
 from fleet import env
+from fleet.job.comebacks import Comeback
+from fleet.job.endings import how_it_ended
 from fleet.jobfiles import figures as files
 from fleet.jobfiles import whole
 from fleet.launch.arguments.options import Options
-from fleet.launch.durable.comebacks import Comeback
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
-from fleet.launch.processes.endings import how_it_ended
 from fleet.observe.metrics.registry import Sample, kept, samples_of
 
 EVERY_S = 1.0

@@ -3,13 +3,13 @@
 from typing import Final
 
 from fleet import env
+from fleet.job.description import DEFAULT_RECOVERY_S
 from fleet.observe.waits.waiting import served_timeout_s
 
 START_TIMEOUT_S: Final = 300.0
 RPC_TIMEOUT_S: Final = 60.0
 STEP_GRACE_S: Final = 60.0
 LONGEST_WAIT_S: Final = 3600.0
-RECOVERY_TIMEOUT_S: Final = 300.0
 
 
 def start_timeout_s() -> float:
@@ -23,7 +23,7 @@ def rpc_timeout_s() -> float:
     Servers of a durable job come back, and take up what they had: they are waited for longer.
     """
     if is_durable():
-        return env.FLEET_RECOVERY_TIMEOUT_S.get() or RECOVERY_TIMEOUT_S
+        return env.FLEET_RECOVERY_TIMEOUT_S.get() or DEFAULT_RECOVERY_S
     return env.FLEET_RPC_TIMEOUT_S.get() or RPC_TIMEOUT_S
 
 

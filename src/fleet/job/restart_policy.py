@@ -13,7 +13,7 @@ has more often a mistake: a worker waits a moment before its next life, longer e
 import time
 from collections import defaultdict
 
-from fleet.launch.processes.child import Child
+from fleet.job.life import ProcessLife
 from fleet.observe.stall.words import EXIT_CODE as STALLED
 
 WINDOW_S = 600.0
@@ -24,7 +24,7 @@ UNUSABLE = 2
 
 
 class RestartPolicy:
-    """Counts the deaths of a job's processes on this machine."""
+    """Counts the deaths of the processes that one launcher looks after."""
 
     def __init__(self, max_restart: int | None) -> None:
         self._max_restart = max_restart
@@ -41,24 +41,24 @@ class RestartPolicy:
         """Do not count the death of this process: fleetrun itself is about to kill it."""
         self._excused.add(pid)
 
-    def why_not(self, child: Child) -> str | None:
+    def why_not(self, life: ProcessLife) -> str | None:
         """Count a death; why the process is not started again, "" where that needs no word, None if it is."""
         if self._max_restart is None:
             return ""
-        if is_unfit(child):
-            return f"{child.plan.name} is not started again: it would meet the same"
-        if child.plan.role == "worker" and child.status == STALLED:
+        if is_unfit(life):
+            return f"{life.name} is not started again: it would meet the same"
+        if life.role == "worker" and life.status == STALLED:
             return ""  # the report in its log says why, and the others have ended too
-        if child.pid in self._excused:
-            self._excused.discard(child.pid)
+        if life.pid in self._excused:
+            self._excused.discard(life.pid)
             return None
-        assert child.status is not None
-        assert child.exited_at is not None
-        name, now = child.plan.name, time.monotonic()
-        lived_s = child.exited_at - child.started_at
+        assert life.status is not None
+        assert life.exited_at is not None
+        name, now = life.name, time.monotonic()
+        lived_s = life.exited_at - life.started_at
         is_early = lived_s < EARLY_S
-        self._num_errors[name] = self._num_errors[name] + 1 if lived_s < WINDOW_S and child.status > 0 else 0
-        self._num_early[name] = self._num_early[name] + 1 if is_early and child.status > 0 else 0
+        self._num_errors[name] = self._num_errors[name] + 1 if lived_s < WINDOW_S and life.status > 0 else 0
+        self._num_early[name] = self._num_early[name] + 1 if is_early and life.status > 0 else 0
         if self._num_early[name] >= NUM_EARLY:
             return (
                 f"{name} is not started again: {NUM_EARLY} times in a row it has ended with an error within "
@@ -78,16 +78,16 @@ class RestartPolicy:
             )
         return None
 
-    def pause_s(self, child: Child) -> float:
+    def pause_s(self, life: ProcessLife) -> float:
         """How long its place stays empty: a worker with a mistake waits 1 s, then 2 s; everybody else nothing."""
-        assert child.status is not None
-        if child.plan.role == "server" or child.status < 0:
+        assert life.status is not None
+        if life.role == "server" or life.status < 0:
             return 0.0
-        return 2.0 ** max(0, self._num_early[child.plan.name] - 1)
+        return 2.0 ** max(0, self._num_early[life.name] - 1)
 
 
-def is_unfit(child: Child) -> bool:
+def is_unfit(life: ProcessLife) -> bool:
     """Whether it has refused what it was given, or was refused: its next life would be as well."""
-    if child.plan.role == "server":
-        return child.status == UNUSABLE
-    return (child.status or 0) > 0 and child.was_refused
+    if life.role == "server":
+        return life.status == UNUSABLE
+    return (life.status or 0) > 0 and life.was_refused

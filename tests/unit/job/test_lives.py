@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from fleet.launch.durable import lives, restart_policy
-from fleet.launch.durable.comebacks import Comeback, summary
-from fleet.launch.durable.lives import Lives
+from fleet.job import lives, restart_policy
+from fleet.job.comebacks import Comeback, summary
+from fleet.job.lives import Lives
 from fleet.launch.processes.child import Child
 
 
@@ -30,6 +30,7 @@ class Dead:
 
     def __init__(self, role: str, status: int, started_at: float, exited_at: float, pid: int) -> None:
         self.plan = SimpleNamespace(role=role, index=1, name=f"{role} 1")
+        self.role, self.name = role, self.plan.name
         self.was_refused = False
         self.status, self.started_at, self.exited_at, self.pid = status, started_at, exited_at, pid
 
@@ -40,13 +41,13 @@ def dead(clock: Clock, status: int, role: str = "server", lived_s: float = 1.0, 
 
 
 def test_where_a_job_is_not_durable_nobody_is_started_again(clock: Clock) -> None:
-    found = Lives(None)
+    found: Lives[Child] = Lives(None)
     assert not found.died(dead(clock, -9))
     assert not found.take_due()
 
 
 def test_deaths_are_counted_within_ten_minutes(clock: Clock) -> None:
-    found = Lives(2)
+    found: Lives[Child] = Lives(2)
     assert found.died(dead(clock, -9, lived_s=1))
     assert found.died(dead(clock, -9, lived_s=300))
     assert found.died(dead(clock, -9, lived_s=301)), "the first is forgotten"
@@ -56,7 +57,7 @@ def test_deaths_are_counted_within_ten_minutes(clock: Clock) -> None:
 
 
 def test_errors_that_take_minutes_come_to_an_end(clock: Clock) -> None:
-    found = Lives(3)
+    found: Lives[Child] = Lives(3)
     for status, lived_s in ((1, 290.0), (1, 290.0), (1, 700.0), (1, 290.0), (1, 290.0), (1, 290.0)):
         assert found.died(dead(clock, status, "worker", lived_s)), "one that lived long begins a new count"
     child = dead(clock, 1, "worker", 290.0)
@@ -68,20 +69,20 @@ def test_errors_that_take_minutes_come_to_an_end(clock: Clock) -> None:
 
 
 def test_processes_are_counted_each_by_itself(clock: Clock) -> None:
-    found = Lives(1)
+    found: Lives[Child] = Lives(1)
     assert found.died(dead(clock, -9, "server"))
     assert found.died(dead(clock, -9, "worker"))
 
 
 def test_a_death_that_fleetrun_has_caused_is_not_counted(clock: Clock) -> None:
-    found = Lives(0)
+    found: Lives[Child] = Lives(0)
     found.excuse(7)
     assert found.died(dead(clock, -9, pid=7))
     assert not found.died(dead(clock, -9, pid=7)), "an id may be used again"
 
 
 def test_a_worker_pauses_after_an_error_and_not_after_a_signal(clock: Clock) -> None:
-    found = Lives(10)
+    found: Lives[Child] = Lives(10)
     for status, pause_s in ((-9, 0.0), (1, 1.0), (1, 2.0), (-9, 0.0), (1, 1.0)):
         child = dead(clock, status, "worker")
         assert found.died(child)
@@ -93,15 +94,16 @@ def test_a_worker_pauses_after_an_error_and_not_after_a_signal(clock: Clock) -> 
 
 
 def test_errors_in_a_row_count_if_they_come_early(clock: Clock) -> None:
-    found = Lives(10)
+    found: Lives[Child] = Lives(10)
     for lived_s in (1.0, 1.0, 40.0, 29.0, 29.0):
         assert found.died(dead(clock, 1, "worker", lived_s=lived_s))
     assert not found.died(dead(clock, 1, "worker", lived_s=29.0))
 
 
 def test_only_a_server_that_refuses_its_journal_ends_the_job_at_once(clock: Clock) -> None:
-    assert Lives(10).died(dead(clock, 2, "worker"))
-    assert not Lives(10).died(dead(clock, 2, "server"))
+    found: Lives[Child] = Lives(10)
+    assert found.died(dead(clock, 2, "worker"))
+    assert not found.died(dead(clock, 2, "server"))
 
 
 def test_the_restarts_in_one_line() -> None:
@@ -118,7 +120,7 @@ def test_the_restarts_in_one_line() -> None:
 
 
 def test_a_worker_that_was_refused_is_not_started_again(clock: Clock) -> None:
-    found = Lives(10)
+    found: Lives[Child] = Lives(10)
     for status, is_started_again in ((1, False), (-9, True)):
         child = cast(Dead, dead(clock, status, "worker"))
         child.was_refused = True

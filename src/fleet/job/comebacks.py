@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fleet.launch.processes.endings import signal_name
+from fleet.job.endings import signal_name
 
 
 @dataclass

@@ -130,17 +130,16 @@ test-seeds: setup  ## Run the samples of PaddlePaddle's guides, where their fold
 	@if [ -f $(SEEDS)/run_samples.py ]; then bash tests/support/samples.sh $(BIN)/python $(SEEDS)/run_samples.py --bin $(BIN); \
 		else echo "no $(SEEDS)/run_samples.py here; compat/tests has scripts of the same kind"; fi
 
-# Packages of engines lie apart from ours, and see ours behind their own; $(ENGINES)/bin/python has both.
-ENGINES := build/engines
-$(ENGINES)/.done: requirements/engines.txt | $(BIN)/python
-	@begin=$$(date +%s); rm -rf $(ENGINES); $(PYTHON) -m venv $(ENGINES) && \
-	$(ENGINES)/bin/python -m pip install --quiet -r $< && \
-	$(ENGINES)/bin/python -c 'import site, sys; open(site.getsitepackages()[0] + "/ours.pth", "w").write( \
+# Packages of engines lie apart from ours, and see ours behind their own: build/engines/bin/python has both.
+build/%/.done: requirements/%.txt | $(BIN)/python
+	@begin=$$(date +%s); rm -rf $(@D); $(PYTHON) -m venv $(@D) && \
+	$(@D)/bin/python -m pip install --quiet -r $< && \
+	$(@D)/bin/python -c 'import site, sys; open(site.getsitepackages()[0] + "/ours.pth", "w").write( \
 		"import site; site.addsitedir(%r)" % sys.argv[1])' "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')" && \
-	echo "the packages of requirements/engines.txt were installed in $$(($$(date +%s) - begin)) s" && touch $@
+	echo "the packages of $< were installed in $$(($$(date +%s) - begin)) s" && touch $@
 
-engines: setup $(ENGINES)/.done  ## Check what other engines are given, and run it where that is possible
-	$(BIN)/python -m pytest -p no:cacheprovider --durations=10 -m "" tests/engines
+engines: setup build/engines/.done build/engines-ray/.done  ## Check what other engines are given, and run it where that is possible
+	$(BIN)/python -m pytest -p no:cacheprovider --durations=10 -m "" -rP tests/engines
 
 # SCRIPTS is the folder that holds them; their lists are in compat/tests/public/lists.
 public: setup  ## Run public scripts of PaddlePaddle, unchanged: make public SCRIPTS=folder [NAMES="book rec/dnn"]

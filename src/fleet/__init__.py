@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fleet import ps as ps
     from fleet.api import *  # noqa: F403 - what is defined there: `Fleet`, and the methods of the one shared instance
     from fleet.data.shards.steps import steps as steps
+    from fleet.engines import ray as ray
     from fleet.errors import FleetError as FleetError
     from fleet.observe import progress as progress
     from fleet.observe import report as report
@@ -74,6 +75,7 @@ _MODULES = {
     "nn": "nn",
     "optim": "optim",
     "ps": "ps",
+    "ray": "engines.ray",
     "rules": "ps.job.rules",
 }
 """Parts of the package that are public under a shorter name."""

@@ -53,7 +53,7 @@ def preload() -> None:
     for name in _PRELOADED:
         importlib.import_module(name)
     for module in pkgutil.walk_packages(fleet.__path__, "fleet."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__") and not module.name.startswith("fleet.engines.ray."):  # Ray has threads
             importlib.import_module(module.name)
     assert len(os.listdir("/proc/self/task")) == 1, "an import has started a thread: nothing can be forked any more"
     gc.freeze()

@@ -30,6 +30,7 @@ LAYERS = [
     {"runtime", "models"},
     {"api"},
     {"data"},
+    {"engines"},
     {"__init__"},
 ]
 # The same of `fleet_programs`.

@@ -1,6 +1,6 @@
 """Endpoints, held ports, this machine's addresses and interfaces: one idea of them for all who need one."""
 
-from fleet.net.directory import Directory, Listed, is_directory, parse_place
+from fleet.net.directory import Directory, Listed, add_kind, is_directory, parse_place
 from fleet.net.endpoint import Endpoint, parse_endpoints, parse_host, parse_hosts, refuse_duplicates
 from fleet.net.hold import Hold, family_of, listen
 from fleet.net.interface import Interface, Way, choose_interface, interfaces, way_to
@@ -25,6 +25,7 @@ __all__ = [
     "Interface",
     "Listed",
     "Way",
+    "add_kind",
     "address_toward",
     "choose_interface",
     "family_of",

@@ -7,6 +7,7 @@ bit; in async mode each sample must have counted once.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
@@ -20,6 +21,7 @@ from pathlib import Path
 from chaos.runs import Outcome
 from support.durable import burning_job
 from support.hosts import switched_network
+from support.jobs import Result
 from support.machines import Machines
 
 SCRIPT = Path(burning_job.__file__)
@@ -55,6 +57,39 @@ def fire_of(seed: int) -> Fire:
     return Fire(machines, draw.choice([-1, *range(0, NUM_STEPS - 1, 3), NUM_STEPS - 1]), draw.random())
 
 
+def faults_of(seed: int) -> str:
+    """The text of `--chaos` for one run: copies are killed, cut off and reached badly, and a server or worker dies."""
+    draw = random.Random(f"copies {seed}")
+    strikes = ["kill copy", f"stop copy {draw.randint(300, 2500)}ms", *draw.sample(["kill server", "kill worker"], 1)]
+    at = [f"{one} at {draw.randint(500, 4000)}ms" for one in [*strikes, draw.choice(strikes)]]
+    return "; ".join([*at, f"drop {draw.randint(1, 4)}% rpc; repeat 2% rpc; delay 3% {draw.randint(10, 300)}ms"])
+
+
+def run_struck(mode: str, seed: int, folder: Path, expected: str, *, keeps: bool = False) -> Outcome:
+    """Run the job with faults of its copies, on all machines, and compare."""
+    chaos = faults_of(seed)
+    outcome = Outcome(f"copies-{mode}", seed, chaos, 0.0)
+    began = time.monotonic()
+    with ExitStack() as stack:
+        machines = _start(stack, folder, mode, "--chaos", chaos, "--seed", seed)
+        try:
+            results = machines.finish()
+        except AssertionError as error:  # it did not end
+            outcome.problems.append(str(error).partition("\n")[0])
+            outcome.said = str(error)
+            return outcome
+    outcome.seconds = time.monotonic() - began
+    _judge(outcome, machines, results, mode, expected)
+    for folder_of_one in machines.folders:
+        found = json.loads((folder_of_one / "log" / "chaos.json").read_text())
+        outcome.counts.update(found["counts"])
+        broken = [one for one in found["invariants"] if one["holds"] is False]
+        outcome.problems += [f"{one['name']}: {one['text']}" for one in broken]
+    if not outcome.problems and not keeps:
+        shutil.rmtree(folder)
+    return outcome
+
+
 def undisturbed(folder: Path) -> str:
     """What a model comes to without fire."""
     with ExitStack() as stack:
@@ -81,6 +116,16 @@ def run(mode: str, seed: int, folder: Path, expected: str, *, keeps: bool = Fals
             outcome.said = str(error)
             return outcome
     outcome.seconds = time.monotonic() - began
+    _judge(outcome, machines, results, mode, expected)
+    for at in burned_at:
+        if (away_s := _away_s(machines, at)) is not None:
+            outcome.recoveries.append({"process": "server", "back_s": None, "step_s": away_s})
+    if not outcome.problems and not keeps:
+        shutil.rmtree(folder)
+    return outcome
+
+
+def _judge(outcome: Outcome, machines: Machines, results: list[Result], mode: str, expected: str) -> None:
     for machine, result in zip(machines.left, results, strict=True):
         if result.code:
             outcome.problems.append(f"machine {machine} ended with {result.code}")
@@ -90,21 +135,15 @@ def run(mode: str, seed: int, folder: Path, expected: str, *, keeps: bool = Fals
         outcome.problems.append("no worker has told its end")
     for model, counted, of in ends:
         if mode == "sync" and model != expected:
-            outcome.problems.append(f"the model is {model}, without fire {expected}")
+            outcome.problems.append(f"the model is {model}, undisturbed {expected}")
         if mode == "async" and counted != of:
             outcome.problems.append(f"{counted} samples counted of {of}")
-    for at in burned_at:
-        if (away_s := _away_s(machines, at)) is not None:
-            outcome.recoveries.append({"process": "server", "back_s": None, "step_s": away_s})
-    if not outcome.problems and not keeps:
-        shutil.rmtree(folder)
-    return outcome
 
 
-def _start(stack: ExitStack, folder: Path, mode: str) -> Machines:
+def _start(stack: ExitStack, folder: Path, mode: str, *more: object) -> Machines:
     shutil.rmtree(folder, ignore_errors=True)
     network = stack.enter_context(switched_network(NUM_MACHINES))
-    arguments = ["--standby", "sync", "--server_num", 1, "--worker_num", 1, SCRIPT, mode, NUM_STEPS, PAUSE_MS]
+    arguments = ["--standby", "sync", "--server_num", 1, "--worker_num", 1, *more, SCRIPT, mode, NUM_STEPS, PAUSE_MS]
     return Machines(stack, network, folder, arguments, ENVIRON, warm=True)
 
 

@@ -4,7 +4,8 @@
                                                          sync mode of scripts with several optimizers (loops), and 40
                                                          of a user's script that is killed from outside (outside);
                                                          100 in which machines burn, in sync and async mode (burn-sync),
-                                                         and 60 of one with shrinks, loads, moves and leaves (inside)
+                                                         40 in which copies are struck (copies-sync), and 60 of one
+                                                         with shrinks, loads, moves and leaves (inside)
     python tests/chaos/sweep.py --only sync:17 --keep    one of them alone, with its logs
 
 In sync mode the final tables are compared, bit for bit, with those of a run that nothing happened to. In every mode
@@ -48,6 +49,8 @@ NUM_RUNS = {
     "outside": 40,
     "burn-sync": 50,
     "burn-async": 50,
+    "copies-sync": 20,
+    "copies-async": 20,
     "inside": 60,
 }
 DEATHS = ("kill server", "kill worker", "torn-write")
@@ -111,9 +114,11 @@ def _starts(modes: Collection[str], folder: Path) -> dict[str, Callable[..., Out
     starts: dict[str, Callable[..., Outcome]] = {}
     if "outside" in modes:
         starts["outside"] = partial(outside.run, expected=outside.undisturbed(folder / "undisturbed"))
-    if fires := {mode for mode in modes if mode.startswith("burn-")}:
-        model = burning.undisturbed(folder / "undisturbed") if "burn-sync" in fires else ""
-        starts |= {mode: partial(burning.run, mode.removeprefix("burn-"), expected=model) for mode in fires}
+    if fires := {mode for mode in modes if mode.startswith(("burn-", "copies-"))}:
+        model = burning.undisturbed(folder / "undisturbed") if fires & {"burn-sync", "copies-sync"} else ""
+        for mode in fires:
+            what, _, of = mode.partition("-")
+            starts[mode] = partial(burning.run if what == "burn" else burning.run_struck, of, expected=model)
     if "inside" in modes:
         starts["inside"] = partial(inside.run, expected=inside.undisturbed(folder / "undisturbed"))
     if others := set(modes) - fires - {"outside", "inside"}:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modelled.checker import Action
-from modelled.servers import made
-from modelled.state import Line, Node, Size, State, Term, nothing, spent, with_line, with_node
+from modelled.servers import made, waits_for_copy
+from modelled.state import Entry, Line, Node, Size, State, Term, nothing, spent, with_line, with_node
 
 Step = tuple[Action, State]
 BURN, DOUBT = 2, 3
 """Their places in the budget."""
 BURNS = "machine {1} of server {0} is lost, with its disk"
 DOUBTED = "the launchers give up server {0} on machine {1}, which lives, and decide term {2}"
+FILLS = "the copy of server {0} begins with its rows"
+PULLS = "the copy of server {0} writes a record down"
+HEARS_COPY = "server {0} hears what its copy has"
 NONE = 2
 
 
@@ -22,7 +25,7 @@ def steps(size: Size, state: State) -> Iterator[Step]:
     for number, line in enumerate(state.lines):
         for where, node in enumerate(line.nodes):
             if node.is_there and node.term < newest:
-                learned = with_line(state, number, _learned(line, where, number, state.terms))
+                learned = with_line(state, number, _learned(line, where, number, state.terms, nothing(size)))
                 yield ("machine {1} of server {0} learns of term {2}", number, where, newest), learned
             if node.is_there and state.budget[BURN] and number in size.copied:
                 burnt = with_node(line, where, Node(is_there=False, entries=nothing(size)))
@@ -33,7 +36,7 @@ def steps(size: Size, state: State) -> Iterator[Step]:
             yield from _follow(state, number, line)
 
 
-def _learned(line: Line, where: int, number: int, terms: tuple[Term, ...]) -> Line:
+def _learned(line: Line, where: int, number: int, terms: tuple[Term, ...], nothing: tuple[Entry, ...]) -> Line:
     """A machine goes by the newest term: a server that was given up ends, a copy may be the server now."""
     newest, node = terms[-1], line.nodes[where]._replace(term=len(terms) - 1)
     if where == line.copy:
@@ -41,7 +44,7 @@ def _learned(line: Line, where: int, number: int, terms: tuple[Term, ...]) -> Li
             return with_node(line, where, node)._replace(copy=NONE, is_filled=False, note=0)
         return with_node(line, where, node)
     if newest.servers[number] != where:
-        return with_node(line, where, Node(is_there=False, entries=node.entries))
+        return with_node(line, where, Node(is_there=False, entries=nothing))
     if line.copy == NONE or not line.is_filled:
         node = node._replace(has_copy=False, stream=(), pulled=0)
     return with_node(line, where, node)
@@ -52,11 +55,8 @@ def _decide(size: Size, state: State, number: int, line: Line) -> Iterator[Step]
     newest, decided = state.terms[-1], len(state.terms)
     server, copy = newest.servers[number], newest.copies[number]
     is_server_there = line.nodes[server].is_there
-    if line.copy == NONE and copy == NONE and is_server_there and not line.nodes[1 - server].is_there:
-        begun = Node(term=decided - 1, entries=nothing(size))
-        copied = with_node(line, 1 - server, begun)._replace(copy=1 - server, is_filled=False, note=0)
-        told = "a copy of server {0} begins on machine {1}"
-        yield (told, number, 1 - server), with_line(state, number, copied)
+    if (begun := _begun(size, state, number, line)) is not None:
+        yield begun
     if line.copy != NONE and not line.nodes[line.copy].is_there:
         after = with_line(state, number, line._replace(copy=NONE, is_filled=False, note=0))
         told = "term {1} is decided, as the copy of server {0} is gone"
@@ -77,10 +77,49 @@ def _decide(size: Size, state: State, number: int, line: Line) -> Iterator[Step]
         yield ("the job ends: server {0} is lost, and has no copy that is whole", number), state._replace(is_lost=True)
 
 
+def _begun(size: Size, state: State, number: int, line: Line) -> Step | None:
+    newest = state.terms[-1]
+    server = newest.servers[number]
+    is_alone = line.nodes[server].is_there and not line.nodes[1 - server].is_there
+    if number not in size.copied or line.copy != NONE or newest.copies[number] != NONE or not is_alone:
+        return None
+    begun = Node(term=len(state.terms) - 1, entries=nothing(size))
+    copied = with_node(line, 1 - server, begun)._replace(copy=1 - server, is_filled=False, note=0)
+    return ("a copy of server {0} begins on machine {1}", number, 1 - server), with_line(state, number, copied)
+
+
 def _with_term(state: State, number: int, newest: Term, server: int, copy: int) -> State:
     servers, copies = list(newest.servers), list(newest.copies)
     servers[number], copies[number] = server, copy
     return state._replace(terms=(*state.terms, Term(tuple(servers), tuple(copies))))
+
+
+def _heard(state: State, number: int, line: Line, where: int) -> Step:
+    server = line.nodes[where]
+    known = server._replace(stream=server.stream[server.pulled :], pulled=0)
+    return (HEARS_COPY, number), with_line(state, number, with_node(line, where, known))
+
+
+def at_once(size: Size, state: State) -> Step | None:
+    """What may as well happen at once, for all that is possible before it is possible behind it.
+
+    A copy begins and is filled, it gets records while nobody waits for it, and its server hears what it has.
+    """
+    for number, line in enumerate(state.lines):
+        if (begun := _begun(size, state, number, line)) is not None:
+            return begun
+        if line.copy == NONE or not line.nodes[line.copy].is_there:
+            continue
+        term = line.nodes[line.copy].term
+        where = state.terms[term].servers[number]
+        server = line.nodes[where]
+        if where == line.copy or not server.is_there or server.term != term:
+            continue
+        is_awaited = waits_for_copy(state, number, server)
+        for step in _follow(state, number, line):
+            if step[0][0] in (FILLS, HEARS_COPY) or (step[0][0] == PULLS and not is_awaited):
+                return step
+    return None
 
 
 def _follow(state: State, number: int, line: Line) -> Iterator[Step]:
@@ -94,16 +133,14 @@ def _follow(state: State, number: int, line: Line) -> Iterator[Step]:
         server = server._replace(has_copy=True, stream=(), pulled=0)
         copy = copy._replace(entries=server.entries, version=server.version)
         after = with_node(with_node(line, where, server), line.copy, copy)._replace(is_filled=True)
-        yield ("the copy of server {0} begins with its rows", number), with_line(state, number, after)
+        yield (FILLS, number), with_line(state, number, after)
         return
     if server.pulled < len(server.stream):
         after = with_node(line, line.copy, made(copy, server.stream[server.pulled]))
         after = with_node(after, where, server._replace(pulled=server.pulled + 1))
-        yield ("the copy of server {0} writes a record down", number), with_line(state, number, after)
+        yield (PULLS, number), with_line(state, number, after)
     if server.pulled:
-        known = server._replace(stream=server.stream[server.pulled :], pulled=0)
-        told = "server {0} hears what its copy has"
-        yield (told, number), with_line(state, number, with_node(line, where, known))
+        yield _heard(state, number, line, where)
     promise = server.term + 1
     is_listed = state.terms[server.term].copies[number] != NONE
     if not server.stream and not is_listed and (server.promised, line.note) != (promise, promise):

@@ -42,9 +42,9 @@ MUTATIONS: Mapping[str, tuple[Size, str]] = {
     "answer before recording": (Size(("PL", "PL"), restarts=1), "has lost a change"),
     "leave unwritten": (_UNEVEN, "is stuck"),
     "one that has left joins steps": (_UNEVEN, "is stuck"),
-    "a first word begins a life": (_TWO, "is stuck"),
+    "a first word begins a life": (_TWO, "is stuck|is not on server"),
     "answer before the copy has it": (_COPIED, "has lost a change"),
     "promote a copy that is not listed": (_COPIED, "has lost a change"),
     "a promise is forgotten": (_COPIED._replace(restarts=1), "has lost a change"),
 }
-"""What `state.Size.broken` may be: a size in which it shows, and as what."""
+"""What `state.Size.broken` may be: a size in which it shows, and as what; of two that are as near, either."""

@@ -15,10 +15,15 @@ FAULTS = {workers.DIES, servers.RESTARTS, copies.BURNS, copies.DOUBTED}
 class Job:
     """A job of some size, for `checker.check`."""
 
-    def __init__(self, size: Size, *, keeps_all: bool = False) -> None:
-        """`keeps_all`: also messages that can change nothing any more."""
+    def __init__(self, size: Size, *, keeps_all: bool = False, is_reduced: bool = False) -> None:
+        """`keeps_all`: also messages that can change nothing any more.
+
+        `is_reduced`: what only makes more possible happens at once, which leaves far fewer orders, and hides no wrong
+        one of a job that is done as it should be (of the mutations it hides one, of copies that are not listed).
+        """
         self.size = size
         self._keeps_all = keeps_all or size.broken == "no ledger"
+        self._is_reduced = is_reduced
         self._is_symmetric = len(size.scripts) == 2 and size.scripts[0] == size.scripts[1]
 
     def first(self) -> State:
@@ -29,7 +34,14 @@ class Job:
             return
         for part in (workers, servers, copies):
             for action, reached in part.steps(self.size, now):
-                yield action, reached if self._keeps_all else _tidy(reached)
+                settled = self._settled(reached) if self._is_reduced else reached
+                yield action, settled if self._keeps_all else _tidy(settled)
+
+    def _settled(self, now: State) -> State:
+        """The state behind all that may as well happen at once: what is possible without it, is possible with it."""
+        while (step := workers.at_once(self.size, now) or copies.at_once(self.size, now)) is not None:
+            now = step[1]
+        return now
 
     def is_fault(self, action: Action) -> bool:
         return action[0] in FAULTS
@@ -88,22 +100,18 @@ def _tidy(now: State) -> State:
 
 
 def _is_known(now: State, message: Change | Declare) -> bool:
-    """Whether a message comes too late for every process that could take it."""
-    line = now.lines[message.line]
-    for where, node in enumerate(line.nodes):
-        if not node.is_there or (where == line.copy and not line.is_filled):
-            continue
-        if node.term > message.term and now.workers[message.worker].term > message.term:
-            continue
-        entry = node.entries[message.worker]
-        if isinstance(message, Declare):
-            if message.incarnation > entry.incarnation or not message.incarnation:
-                return False
-        elif message.incarnation > entry.incarnation or (
-            message.incarnation == entry.incarnation and message.number not in entry.taken
-        ):
-            return False
-    return True
+    """Whether a message comes too late for the process that could take it."""
+    node = now.lines[message.line].nodes[now.terms[message.term].servers[message.line]]
+    if not node.is_there:
+        return now.workers[message.worker].term > message.term
+    if node.term > message.term and now.workers[message.worker].term > message.term:
+        return True
+    entry = node.entries[message.worker]
+    if isinstance(message, Declare):
+        return 0 < message.incarnation <= entry.incarnation
+    return message.incarnation < entry.incarnation or (
+        message.incarnation == entry.incarnation and message.number in entry.taken
+    )
 
 
 def _may_acknowledge(now: State, number: int, node: Node) -> bool:

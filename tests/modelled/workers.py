@@ -9,6 +9,8 @@ from modelled.servers import answer_to, has_pushes, is_on_copy, serving
 from modelled.state import LEAVE, Change, Declare, Size, State, Worker, spent, with_worker
 
 Step = tuple[Action, State]
+NO_MORE = 1000
+"""The term of a worker that has ended, and sends nothing any more."""
 DEATH = 0
 """Its place in the budget."""
 LEARNS = "worker {0} learns of term {1}"
@@ -26,6 +28,19 @@ ENDS = "worker {0} ends"
 DIES = "worker {0} dies, and begins life {1}"
 
 
+AT_ONCE = {FINDS_NOTHING, DECLARES, SENDS}
+"""What may as well happen at once: a message may be late or lost, so one that is sent leaves all open that was."""
+
+
+def at_once(size: Size, state: State) -> Step | None:
+    """Something of that kind that a worker can do now."""
+    for number, worker in enumerate(state.workers):
+        for step in _onward(size, state, number, worker):
+            if step[0][0] in AT_ONCE:
+                return step
+    return None
+
+
 def steps(size: Size, state: State) -> Iterator[Step]:
     """Everything that workers can do."""
     for number, worker in enumerate(state.workers):
@@ -34,17 +49,22 @@ def steps(size: Size, state: State) -> Iterator[Step]:
         if worker.term + 1 < len(state.terms):
             learned = worker._replace(term=len(state.terms) - 1)
             yield (LEARNS, number, learned.term), with_worker(state, number, learned)
-        if worker.stage == "again":
-            yield from _again(size, state, number, worker)
-        elif worker.stage == "join":
-            yield from _join(size, state, number, worker)
-        elif worker.stage == "run":
+        yield from _onward(size, state, number, worker)
+        if worker.stage == "run":
             yield from _begin(size, state, number, worker)
-        else:
-            yield from _send(size, state, number, worker, (worker.incarnation, worker.number, worker.at))
         if state.budget[DEATH]:
             reborn = Worker(life=worker.life + 1, outbox=worker.outbox, term=worker.term)
             yield (DIES, number, reborn.life), spent(with_worker(state, number, reborn), DEATH)
+
+
+def _onward(size: Size, state: State, number: int, worker: Worker) -> Iterator[Step]:
+    """What a worker does that has to do with messages."""
+    if worker.stage == "again":
+        yield from _again(size, state, number, worker)
+    elif worker.stage == "join":
+        yield from _join(size, state, number, worker)
+    elif worker.stage == "send":
+        yield from _send(size, state, number, worker, (worker.incarnation, worker.number, worker.at))
 
 
 def _again(size: Size, state: State, number: int, worker: Worker) -> Iterator[Step]:
@@ -97,7 +117,7 @@ def _begin(size: Size, state: State, number: int, worker: Worker) -> Iterator[St
     """Write the next change down, or end."""
     script = size.scripts[number]
     if worker.at == len(script):
-        ended = worker._replace(stage="done", outbox=())
+        ended = Worker(stage="done", term=NO_MORE)
         yield (ENDS, number), with_worker(state, number, ended)
         return
     begun = worker._replace(stage="send", number=worker.number + 1)

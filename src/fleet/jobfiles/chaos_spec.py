@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, cast
 
 from fleet.errors import UsageError
 
 GRAMMAR = (
-    "kill server|worker|both every|at TIME; stop server|worker|both TIME every|at TIME; drop PERCENT rpc; "
+    "kill server|worker|both|copy every|at TIME; stop server|worker|both|copy TIME every|at TIME; drop PERCENT rpc; "
     "repeat PERCENT rpc; delay PERCENT TIME; disk-full at TIME [for TIME]; torn-write every|at TIME "
     "(times such as 200ms, 5s, 1.5m)"
 )
@@ -51,7 +51,7 @@ class Strike:
     """A process is killed with SIGKILL, or stopped with SIGSTOP and let go on."""
 
     kind: Literal["kill", "stop"]
-    who: Literal["server", "worker", "both"]
+    who: Literal["server", "worker", "both", "copy"]
     when: When
     for_s: float = 0.0
 
@@ -194,9 +194,8 @@ class _Reader:
                 return DiskFull(at_s, self._time(above_zero=True))
         return TornWrite(self._when())
 
-    def _who(self) -> Literal["server", "worker", "both"]:
-        word = self._one_of("server", "worker", "both")
-        return "server" if word == "server" else "worker" if word == "worker" else "both"
+    def _who(self) -> Literal["server", "worker", "both", "copy"]:
+        return cast(Literal["server", "worker", "both", "copy"], self._one_of("server", "worker", "both", "copy"))
 
     def _when(self) -> When:
         is_repeated = self._one_of("every", "at") == "every"

@@ -158,7 +158,7 @@ def with_chaos(plan: LaunchPlan, chaos: Chaos, seed: int, began_at: float) -> La
     torn = random.Random(f"{_seed_here(seed, plan)}, torn").choice(servers) if servers else ""
 
     def equipped(process: ProcessPlan) -> ProcessPlan:
-        is_spared = process.role == "server" and process.name != torn
+        is_spared = process.role in ("server", "copy") and process.name != torn
         own = chaos.without_torn_writes() if is_spared else chaos
         variables = {
             env.FLEET_CHAOS.name: str(own),

@@ -176,8 +176,8 @@ def recoveries(
 def _after_death(
     process: ProcessPlan, witness: Witness, blow: Blow, at_s: float, later: Sequence[Life], *, ended_well: bool
 ) -> Recovery:
-    if not later:
-        note = "not needed any more" if ended_well else ""
+    if not later or process.role == "copy":  # another copy is filled, maybe on another machine
+        note = "not needed any more" if ended_well else "another takes its place" if later else ""
         return Recovery(blow.kind, blow.process, at_s, note=note)
     restarted_s = later[0].started_at - blow.at
     back_at = witness.back_at(process, later[0].pid)

@@ -108,6 +108,7 @@ def test_a_report_is_shown_quietly_only_if_something_is_broken(tmp_path: Path) -
         (["--server_num", "1", "--chaos", "disk-full at 1s"], "--chaos: disk-full at 1s for 5s: there is no journal"),
         (["--nproc_per_node", "1", "--chaos", "kill both at 1s"], "--chaos: kill both at 1s: a collective job has no"),
         (["--nproc_per_node", "1", "--chaos", "drop 1% rpc"], "--chaos: drop 1% rpc: a collective job has no servers"),
+        (["--server_num", "1", "--chaos", "kill copy at 1s"], "--chaos: kill copy at 1s: servers have no copies"),
         (["--seed", "3"], "--seed 3 goes with --chaos; leave it out, or write it after the script to pass it on"),
         (["--chaos", "kill worker at 1s", "--seed", "x"], "--seed must be a whole number >= 0, got x"),
     ],

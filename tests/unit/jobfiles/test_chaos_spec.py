@@ -9,6 +9,7 @@ from fleet.jobfiles.chaos_spec import GRAMMAR, CallFault, Chaos, DiskFull, Strik
 
 EVERYTHING = (
     "kill server every 5s; kill worker every 7s; kill both at 1.5m; stop server 3s every 20s; drop 1% rpc; "
+    "kill copy at 2s; stop copy 500ms every 9s; "
     "delay 5% 200ms; repeat 0.5% rpc; disk-full at 30s; disk-full at 40s for 2s; torn-write at 10s"
 )
 
@@ -20,6 +21,8 @@ def test_everything_is_read() -> None:
         Strike("kill", "both", When(90, False)),
         Strike("stop", "server", When(20, True), 3),
         CallFault("drop", 0.01),
+        Strike("kill", "copy", When(2, False)),
+        Strike("stop", "copy", When(9, True), 0.5),
         CallFault("delay", 0.05, 0.2),
         CallFault("repeat", 0.005),
         DiskFull(30, 5),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,15 @@ def test_many_recoveries_are_put_together(told: Told) -> None:
     (line,) = [line for line in text.split("\n") if line.startswith("server 0")]
     assert line.split() == ["server", "0", "kill", "20", "0.25", "0.25"]
     assert all(len(line) <= 110 for line in text.split("\n"))
+
+
+def test_a_copy_that_is_killed_is_replaced_by_another(told: Told) -> None:
+    copy = replace(told.plan.processes[1], role="copy", index=0)
+    told.plan = replace(told.plan, processes=(*told.plan.processes, copy))
+    told.kill("copy of server 0", 1.0, 7, 8)
+    assert verdicts(told)["every process that was killed came back"] == (True, "1 of 1")
+    plan = with_chaos(told.plan, Chaos.parse("torn-write at 1s", "--chaos"), 0, BEGAN)
+    assert not plan.processes[-1].variables["FLEET_CHAOS"]  # it tears nothing: one of the servers does
 
 
 def test_one_server_is_chosen_for_torn_writes(plan: LaunchPlan) -> None:

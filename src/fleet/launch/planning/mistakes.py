@@ -71,10 +71,13 @@ def _refuse_chaos(options: Options) -> None:
             )
         return
     needs_servers = [
-        clause for clause in options.chaos.clauses if not isinstance(clause, Strike) or "server" in clause.roles
+        clause for clause in options.chaos.clauses if not isinstance(clause, Strike) or clause.roles != ("worker",)
     ]
     if needs_servers and not options.is_server_job:
         raise UsageError(f"--chaos: {needs_servers[0]}: a collective job has no servers; kill and stop workers only")
+    of_copies = [strike for strike in options.chaos.strikes if strike.who == "copy"]
+    if of_copies and options.standby is None:
+        raise UsageError(f"--chaos: {of_copies[0]}: servers have no copies without --standby sync or async")
     if options.chaos.disk_faults and options.durable is None:
         raise UsageError(f"--chaos: {options.chaos.disk_faults[0]}: there is no journal to harm without --durable DIR")
 

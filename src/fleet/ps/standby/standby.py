@@ -15,6 +15,7 @@ from fleet.ps.standby.copies import Copies
 from fleet.ps.standby.following import Following
 from fleet.ps.standby.standing import Part, Standing
 from fleet.ps.steps.core import EVERYBODY
+from fleet.ps.wire import faults
 from fleet.ps.wire.grpc_client import GrpcTransport
 from fleet.ps.wire.plane_client import PlaneTransport
 from fleet.ps.wire.trust.own_token import token_for
@@ -51,7 +52,8 @@ class Standby:
         self._following: Following | None = None
         core.admit, core.term = self._admit, standing.number
         if core.is_copy:
-            self._following = Following(core, durability, standing, _connect)
+            connect = lambda endpoint: faults.with_faults_of_copy(_connect(endpoint), standing.server)  # noqa: E731
+            self._following = Following(core, durability, standing, connect)
         else:
             self._begin_copies()
         self._thread = threading.Thread(target=self._watch, name="fleet-terms", daemon=True)

@@ -28,6 +28,14 @@ def with_faults(transports: Sequence[Transport]) -> Sequence[Transport]:
     ]
 
 
+def with_faults_of_copy(transport: Transport, server: int) -> Transport:
+    """The transport by which a copy follows its server, likewise."""
+    chaos = _own_chaos()
+    if chaos is None or not chaos.call_faults:
+        return transport
+    return FaultyTransport(transport, server, chaos.call_faults, generator(f"copy of server {server}"))
+
+
 def of_writes() -> Callable[[int], int | None] | None:
     """What a journal asks before each write; None where every write shall succeed."""
     chaos = _own_chaos()

@@ -122,3 +122,23 @@ def test_a_pod_of_a_server_is_healthy_without_the_token_and_stops_in_order(tmp_p
             assert pod.probe("livenessProbe") == "1"
             assert pod.stop() == 0
     assert (tmp_path / "volumes" / "kept-train-server-0" / "server-0").is_dir()
+
+
+@pytest.mark.exhaustive
+def test_machines_of_a_collective_job_meet_where_the_first_pod_is(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import fleet\nfleet.init(is_collective=True)\n"
+        "print('sum', fleet.util.all_reduce(1), 'of', fleet.worker_num(), flush=True)\n"
+    )
+    line = ("--nproc_per_node", "1", "--nnodes", "2", "--device", "cpu", "train.py")
+    job = of_kind(manifests("k8s", line), "Job")
+    with cluster(tmp_path, 2) as place:
+        first, second = pods = place.of_job(job, job["metadata"]["name"])
+        with running(pods):
+            second.schedule()
+            second.start()
+            wait_until(lambda: second.log.exists(), LIMIT_S, "the second machine")
+            first.schedule()  # its name leads nowhere before
+            first.start()
+            assert [pod.wait(LIMIT_S) for pod in pods] == [0, 0], [pod.log.read_text() for pod in pods]
+    assert "sum 2 of 2" in first.log.read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -32,6 +33,7 @@ info = scheduler.submit_dryrun(app, {"queue": "default"} if given["scheduler"] =
 print(json.dumps(str(info)))
 """
 PS = {"script": "train.py", "servers": 2, "workers": 3, "durable": "/shared/kept", "token_file": "/run/secrets/token"}
+ROLES = [("worker", "0"), ("worker", "1"), ("worker", "2"), ("server", "0"), ("server", "1")]
 ARGS = ["--lr", "0.1", "$HOME", "it's"]
 
 
@@ -47,12 +49,10 @@ def test_slurm_gets_a_task_for_each_server_and_worker() -> None:
     text = given("slurm")
     assert text.count("#SBATCH hetjob") == 4
     roles = re.findall(r"FLEET_ROLE=(\w+),FLEET_INDEX=(\d),FLEET_SERVERS=file:(\S+?),FLEET_SERVER_NUM=2", text)
-    assert [(role, index) for role, index, _ in roles] == [
-        *(("server", "0"), ("server", "1")),
-        *(("worker", "0"), ("worker", "1"), ("worker", "2")),
-    ]
+    assert [(role, index) for role, index, _ in roles] == ROLES
     assert len({folder for _, _, folder in roles}) == 1
-    assert text.count("--kill-on-bad-exit=1") == text.count("-m fleet.job --max_restart 10 python") == 5
+    assert text.count("--kill-on-bad-exit=1") == text.count("-m fleet_tools.engines.replica .fleet/") == 5
+    assert text.count("-m fleet.job --max_restart 10 python") == 5
 
 
 def test_volcano_gets_a_task_for_each_server_and_worker() -> None:
@@ -60,19 +60,21 @@ def test_volcano_gets_a_task_for_each_server_and_worker() -> None:
     assert found["spec"]["maxRetry"] == 0  # who dies has to live again inside its pod
     containers = [task["template"]["spec"]["containers"][0] for task in found["spec"]["tasks"]]
     told = [{one["name"]: one["value"] for one in container["env"]} for container in containers]
-    assert [(one["FLEET_ROLE"], one["FLEET_INDEX"]) for one in told] == [
-        *(("server", "0"), ("server", "1")),
-        *(("worker", "0"), ("worker", "1"), ("worker", "2")),
-    ]
+    assert [(one["FLEET_ROLE"], one["FLEET_INDEX"]) for one in told] == ROLES
     assert {one["FLEET_SERVERS"] for one in told} == {f"file:.fleet/{found['metadata']['name']}"}
-    assert containers[-1]["command"][-4:] == ARGS
-    kept = ["python", "-m", "fleet.job", "--max_restart", "10"]
-    assert containers[0]["command"] == [*kept, "python", "-m", "fleet.ps.server"]
+    assert {(one["FLEET_WORKERS"], one["FLEET_SERVER_NUM"]) for one in told} == {("3", "2")}
+    shell, option, command = containers[0]["command"]
+    assert (shell, option, shlex.split(command)[-4:]) == ("sh", "-c", ARGS)
+    where = f".fleet/{found['metadata']['name']}"
+    kept = (
+        "exec python -m fleet_tools.engines.replica {} python -m fleet.job --max_restart 10 python -m fleet.ps.server"
+    )
+    assert containers[-1]["command"][-1] == kept.format(where)
 
 
 def test_docker_gets_a_container_for_each_server_and_worker() -> None:
     text = given("local_docker", named={**PS, "mounts": "type=bind,src=/shared,dst=/shared"})
-    assert re.findall(r"FLEET_ROLE: (\w+)", text) == ["server", "server", "worker", "worker", "worker"]
+    assert re.findall(r"FLEET_ROLE: (\w+)", text) == [role for role, _ in ROLES]
     assert "Source: /shared" in text
 
 
@@ -135,7 +137,7 @@ def pid_of(folder: Path, role: str, index: int) -> int:
     wanted = {f"FLEET_ROLE={role}".encode(), f"FLEET_INDEX={index}".encode(), f"PWD={folder}".encode()}
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            is_kept = b"fleet.job" not in (path / "cmdline").read_bytes()
+            is_kept = not re.search(rb"fleet\.job|replica", (path / "cmdline").read_bytes())
             if is_kept and wanted <= {
                 *(path / "environ").read_bytes().split(b"\0"),
                 f"PWD={(path / 'cwd').readlink()}".encode(),
@@ -161,6 +163,16 @@ def test_servers_and_workers_run_and_one_of_each_dies(tmp_path: Path) -> None:
     assert "counted 1920 of 1920" in job.log("worker", 0)
     for role in ("server", "worker"):
         assert "was killed by SIGKILL; started again in its place (life 2)" in job.log(role, 1)
+
+
+@pytest.mark.exhaustive
+def test_a_job_ends_over_a_worker_that_failed(tmp_path: Path) -> None:
+    """The servers are told, and TorchX's scheduler, which waits for all replicas, has nobody to wait for."""
+    job = Run(tmp_path, "fleet.ps", "--script", "train.py", "--token_file", "token", "--", "no-such-mode", "no-number")
+    out, _ = job.process.communicate(timeout=LIMIT_S)
+    assert job.process.returncode == 1, out
+    assert "FAILED" in out
+    assert "another process of the job has failed" in job.log("server", 0)
 
 
 @pytest.mark.exhaustive

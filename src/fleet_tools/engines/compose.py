@@ -35,11 +35,12 @@ def render(job: EngineJob) -> str:
     return comment(_HINT.format(job.headline)) + documents(found)
 
 
-def _service(job: EngineJob, words: tuple[str, ...], told: dict[str, str], gpus: int) -> dict[str, object]:
+def _service(job: EngineJob, words: tuple[str, ...], given: dict[str, str], gpus: int) -> dict[str, object]:
+    told: dict[str, object] = {**given}
     if job.has_servers:
-        told = {**told, "FLEET_WORKERS": str(job.num_workers)}
+        told["FLEET_WORKERS"] = str(job.num_workers)
     if job.is_durable:
-        told |= {"FLEET_DURABLE": job.durable_folder, "FLEET_RECOVERY_TIMEOUT_S": str(pods.RECOVERY_S)}
+        told |= {"FLEET_DURABLE": job.durable_folder, "FLEET_RECOVERY_TIMEOUT_S": pods.RECOVERY}
     if job.options.journal is not None:
         told["FLEET_JOURNAL"] = job.options.journal
     wanted = {"driver": "nvidia", "count": gpus, "capabilities": ["gpu"]}

@@ -17,14 +17,11 @@ def render(job: EngineJob) -> str:
     hints = [pods.token_hint(job), f"Done when `kubectl wait --for=condition=complete job/{job.name}-worker` says so."]
     if job.has_servers:
         found += [_budget(job), _servers(job, servers)]
-        hints.append(f"The servers stay until they are deleted: kubectl delete -f FILE. {_journals(job)}")
+        hints.append("The servers stay until they are deleted: kubectl delete -f FILE.")
     if job.is_durable:
+        hints.append("After a job that failed, its journals are in the claims, and the same manifests go on with it.")
         found.append(pods.shared_claim(job))
     return comment("\n".join([job.headline, *hints])) + documents(*found, _workers(job, servers))
-
-
-def _journals(job: EngineJob) -> str:
-    return "Their journals stay in the claims kept-*, which a new job must not find." if job.is_durable else ""
 
 
 def _labels(job: EngineJob, role: str = "") -> dict[str, str]:

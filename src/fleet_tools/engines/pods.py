@@ -13,7 +13,7 @@ GRACE_S = 60
 """How long a pod that is told to stop may take to hand back what it has."""
 HEALTH = "fleet.ps.ParameterServer"
 """The name by which the health service of gRPC knows a server."""
-RECOVERY_S = 300
+RECOVERY = Noted("600", "how long workers wait for a server that has to be placed again")
 
 
 def token_hint(job: EngineJob) -> str:
@@ -118,8 +118,7 @@ def _variables(job: EngineJob, told: Mapping[str, object]) -> list[dict[str, obj
     if job.has_servers:
         found["FLEET_WORKERS"] = str(job.num_workers)
     if job.is_durable:
-        found |= {"FLEET_JOB_ID": job.name, "FLEET_DURABLE": job.durable_folder}
-        found |= {"FLEET_RECOVERY_TIMEOUT_S": str(RECOVERY_S)}
+        found |= {"FLEET_DURABLE": job.durable_folder, "FLEET_RECOVERY_TIMEOUT_S": RECOVERY}
     if job.options.journal is not None:
         found["FLEET_JOURNAL"] = job.options.journal
     found |= {"PYTHONUNBUFFERED": "1"}

@@ -9,9 +9,9 @@ from torchx import specs
 from torchx.specs import macros
 
 from fleet.launch.arguments.options import MAX_LIVES
-from fleet_tools.engines.asked import MEETING_PORT
+from fleet_tools.engines.asked import MEETING_PORT, WORKER_PORT
 
-_WORKER = "$${" + macros.rank0_env + ":=localhost}"
+_FIRST = "$${" + macros.rank0_env + ":=localhost}"
 
 
 def ps(
@@ -54,34 +54,40 @@ def ps(
         memMB: memory of each replica
         mounts: as dist.ddp takes them: type=bind,src=/shared,dst=/shared
     """
+    where = f"{shared}/{macros.app_id}"
     common = {
         "FLEET_INDEX": macros.replica_id,
-        "FLEET_SERVERS": f"file:{shared}/{macros.app_id}",
+        "FLEET_SERVERS": f"file:{where}",
         "FLEET_SERVER_NUM": str(servers),
         "FLEET_WORKERS": str(workers),
     }
     if durable:
-        common |= {"FLEET_DURABLE": durable, "FLEET_JOURNAL": journal, "FLEET_RECOVERY_TIMEOUT_S": "300"}
+        common |= {"FLEET_DURABLE": durable, "FLEET_JOURNAL": journal, "FLEET_RECOVERY_TIMEOUT_S": "600"}
     if token_file:
         common["FLEET_JOB_TOKEN_FILE"] = token_file
-    keeper = ["-m", "fleet.job", "--max_restart", str(lives), "python"] if durable else []
-    run = ["-m", m] if m else [script]
+    lives_on = ["-m", "fleet.job", "--max_restart", str(lives), "python"] if durable else []
+    meeting = f'MASTER_ADDR="{_FIRST}" MASTER_PORT={WORKER_PORT} ' if not durable else ""  # else they meet at a server
 
     def role(kind: str, number: int, words: list[str], gpus: int) -> specs.Role:
+        command = shlex.join(["python", *lives_on, *words]).replace("$", "$$")
         return specs.Role(
             name=kind,
             image=image,
-            entrypoint="python",
-            args=[*keeper, *words],
+            entrypoint="sh",
+            args=[
+                "-c",
+                f"{meeting if kind == 'worker' else ''}exec python -m fleet_tools.engines.replica {where} {command}",
+            ],
             env={"FLEET_ROLE": kind, **common, **({"FLEET_DEVICE": "cuda"} if gpus else {})},
             num_replicas=number,
             resource=specs.Resource(cpu=cpu, gpu=gpus, memMB=memMB),
             mounts=specs.parse_mounts(mounts.split(",")) if mounts else [],
         )
 
-    words = [*run, *(word.replace("$", "$$") for word in script_args)]
+    work = [*(["-m", m] if m else [script]), *script_args]
     serve = ["-m", "fleet.ps.server", *(["--device", "cuda"] if server_gpu else [])]
-    roles = [role("server", servers, serve, server_gpu), role("worker", workers, words, gpu)]
+    # Workers first: that is whose host the others know.
+    roles = [role("worker", workers, work, gpu), role("server", servers, serve, server_gpu)]
     return specs.AppDef(name=name, roles=roles)
 
 
@@ -117,7 +123,7 @@ def dist(
     """
     nodes, _, workers = j.partition("x")
     words = ["--nproc_per_node", workers or "1", "--device", device, *(["-m", m] if m else [script]), *script_args]
-    meeting = f'--rank {macros.replica_id} --master "{_WORKER}:{port}" --nnodes {nodes} ' if int(nodes) > 1 else ""
+    meeting = f'--rank {macros.replica_id} --master "{_FIRST}:{port}" --nnodes {nodes} ' if int(nodes) > 1 else ""
     return specs.AppDef(
         name=name,
         roles=[

@@ -18,12 +18,10 @@ app.kubernetes.io/instance: {{ .Values.name }}
   value: {{ .Values.workers | quote }}
 {{- end }}
 {{- with .Values.durable.folder }}
-- name: FLEET_JOB_ID
-  value: {{ $.Values.name }}
 - name: FLEET_DURABLE
   value: {{ . | quote }}
 - name: FLEET_RECOVERY_TIMEOUT_S
-  value: "300"
+  value: "600"
 {{- end }}
 {{- with .Values.durable.journal }}
 - name: FLEET_JOURNAL

@@ -1,7 +1,7 @@
 """`python -m fleet_tools.engines.replica FOLDER COMMAND...`: one process of a job that fails as a whole.
 
-For engines that let the others wait where one has failed, as TorchX's local scheduler does. A failure is noted in FOLDER,
-which all replicas of the job see, and the others end too. Who lives again is not asked here: that is `fleet.job`, inside.
+For engines that let the others wait where one has failed, as TorchX's local scheduler does. A failure is noted in
+FOLDER, which all replicas of the job see, and the others end too. Who lives again is for `fleet.job`, inside.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GRACE_S = 10.0
 
 
 def together(command: Sequence[str], folder: Path) -> int:
-    """Run the command until it ends, or another replica has failed; the exit code to end with. Signals are passed on."""
+    """Run the command until it ends, or another replica has failed; returns the exit code. Signals are passed on."""
     failed, told, num_passed = folder / "failed", list[int](), 0
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, lambda number, _frame: told.append(number))

@@ -21,8 +21,8 @@ _GRACE_S = 10.0
 def together(command: Sequence[str], folder: Path) -> int:
     """Run the command until it ends, or another replica has failed; returns the exit code. Signals are passed on."""
     failed, told, num_passed = folder / "failed", list[int](), 0
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
-        signal.signal(number, lambda number, _frame: told.append(number))
+    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        signal.signal(one, lambda number, _frame: told.append(number))
     with subprocess.Popen(command) as process:
         while (status := _ended(process, _LOOK_S)) is None:
             for number in told[num_passed:]:

@@ -1,4 +1,4 @@
-"""How many cores this process may use, by its CPU affinity and its container's quota, and on how many threads."""
+"""How many cores this process may use, by its CPU affinity, its container's quota and Slurm; on how many threads."""
 
 import os
 from collections.abc import Iterator
@@ -12,8 +12,12 @@ MOST_NATIVE_THREADS = 8
 
 
 def num_cores(root: Path = Path("/")) -> int:
-    """At least 1. A quota of 2.5 cores counts as 2: the third thread would be stopped while the others wait for it."""
-    return max(1, int(min([len(os.sched_getaffinity(0)), *_quotas(root)])))
+    """At least 1. A quota of 2.5 cores counts as 2: the third thread would be stopped while the others wait for it.
+
+    It is no more than Slurm has given a task, which not every cluster enforces.
+    """
+    cores = len(os.sched_getaffinity(0))
+    return max(1, int(min([cores, env.SLURM_CPUS_PER_TASK.get() or cores, *_quotas(root)])))
 
 
 def thread_variables(cores: int, environ: env.Environ | None = None) -> dict[str, str]:

@@ -222,6 +222,7 @@ SLURM_STEP_NODELIST = text(
     "SLURM_STEP_NODELIST", "Machines of this srun, for example node[01-04]; the first is where workers meet."
 )
 SLURM_STEP_TASKS_PER_NODE = text("SLURM_STEP_TASKS_PER_NODE", "Tasks on each machine, for example 4(x2),3.")
+SLURM_CPUS_PER_TASK = count("SLURM_CPUS_PER_TASK", "Cores of each task, if that was asked for.")
 SLURM_JOB_ID = count("SLURM_JOB_ID", "The job; the meeting port is derived from it.")
 SLURM_STEP_ID = count("SLURM_STEP_ID", "The srun inside the job; the meeting port is derived from it.")
 SLURM_GTIDS = text("SLURM_GTIDS", "Indexes of the tasks on this machine; tells left-over variables of another srun.")

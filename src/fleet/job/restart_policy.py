@@ -14,13 +14,12 @@ import time
 from collections import defaultdict
 
 from fleet.job.life import ProcessLife
+from fleet.jobfiles.ending import UNUSABLE as UNUSABLE
 from fleet.observe.stall.words import EXIT_CODE as STALLED
 
 WINDOW_S = 600.0
 EARLY_S = 30.0
 NUM_EARLY = 3
-UNUSABLE = 2
-"""The exit code of a server that refuses what it was given: a damaged journal, the folder of another job."""
 
 
 class RestartPolicy:

@@ -57,6 +57,14 @@ def begin_work() -> None:
     _begun.append(True)
 
 
+def end_in_vain(error: Exception) -> NoReturn:
+    """End this process over what no other life of it would mend: one line, and exit code 2."""
+    if (files := ProcessFiles.own()) is not None:
+        write_end(files.end(os.getpid()), is_refusal=True)
+    print(error, file=sys.stderr, flush=True)
+    raise SystemExit(UNUSABLE)
+
+
 def note_now() -> None:
     """Note that this process ends, for one that is about to end without an exception or the interpreter's exit."""
     files = ProcessFiles.own()
@@ -64,6 +72,8 @@ def note_now() -> None:
         write_end(files.end(os.getpid()))
 
 
+UNUSABLE = 2
+"""The exit code of a process that refuses what it finds: a damaged journal, servers that do not belong together."""
 _exits: list[object] = []
 """What sys.exit() was given, by the one call that ends the process."""
 _begun: list[bool] = []

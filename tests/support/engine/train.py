@@ -33,10 +33,13 @@ class Net(nn.Module):
 def data_planes() -> list[bool]:
     """Whether there is a data plane to each server."""
     ways: Any = current.worker_client("the test").transports
-    return [one._present._client is not None and one._present._client.is_open for one in ways]
+    clients = [getattr(one, "_present", one)._client for one in ways]
+    return [one is not None and one.is_open for one in clients]
 
 
 fleet.init()
+if fleet.is_server():  # under fleetrun
+    sys.exit(fleet.run_server())
 index = fleet.worker_index()
 torch.manual_seed(0)
 model = fleet.distributed_model(Net())

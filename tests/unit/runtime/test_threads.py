@@ -179,3 +179,12 @@ assert os.environ["OMP_NUM_THREADS"] == str(fleet.cores.num_cores())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_task_of_slurm_uses_the_cores_that_it_was_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
+    everything = num_cores(tmp_path)
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
+    assert num_cores(tmp_path) == 1
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "100000")
+    assert num_cores(tmp_path) == everything

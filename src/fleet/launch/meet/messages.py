@@ -72,7 +72,7 @@ class NodeFailed:
     began_at: float
     """When, by this machine's clock: the earliest of several is the cause."""
     is_final: bool = False
-    """The user stopped it: the job is not to be started again."""
+    """The user stopped it, or it would fail again: the job is not to be started again."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `from_json` reads."""

@@ -281,7 +281,7 @@ class Attempt:
         assert cause.status is not None
         what = f"{report.one_line(cause)} on {self._plan.layout.host} (pid {cause.pid})"
         code = exit_code(cause.status) or 1
-        self._team.failed(NodeFailed(what, code, began_at))
+        self._team.failed(NodeFailed(what, code, began_at, in_vain := self.lives.is_durable and is_unfit(cause)))
         if self._plan.layout.num_nodes > 1:
             self._drain(lambda: any(is_before(one, began_at) for one in heard), HEARSAY_S, heard)
         self._stop(signal.SIGTERM)
@@ -294,7 +294,7 @@ class Attempt:
             report.abort_line(self._crew.children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
         )
         complaints = tuple(filter(None, (text, self.lives.given_up.get(cause), aborted, *self._unstopped())))
-        return RoundOutcome(code, complaints, is_any_final(heard), is_unfit(cause))
+        return RoundOutcome(code, complaints, in_vain or is_any_final(heard), is_unfit(cause))
 
     def _stop(self, number: int, limit_s: float = GRACE_S) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""

@@ -13,8 +13,10 @@ from torch.nn.parameter import is_lazy
 
 from fleet.collective.parts.sync_batch_norm import synchronise
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
+from fleet.jobfiles.ending import end_in_vain
 from fleet.nn.sparse import SparseModule
 from fleet.ps.together.resharding import Background, check_reshard, give_up_former
+from fleet.ps.worker.calling.joining import LostStateError
 from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.ps.worker.worker import has_left
 from fleet.runtime.modules import model_calls, presence
@@ -103,19 +105,24 @@ class ModuleJob:
         self._has_left = False
         give_up_former(servers.who.index)
         servers.refresh()
-        self._worker = start_worker(
-            self._model,
-            self._optimizers,
-            servers.who,
-            strategy,
-            connect=servers.connect,
-            reach=servers.reach if servers.who.server_endpoints else None,
-            layout=servers.layout,
-            dispatcher=dispatcher,
-            average=self._average,
-            progress=servers.progress,
-            begin_reshard=self._begin_reshard,
-        )
+        try:
+            self._worker = start_worker(
+                self._model,
+                self._optimizers,
+                servers.who,
+                strategy,
+                connect=servers.connect,
+                reach=servers.reach if servers.who.server_endpoints else None,
+                layout=servers.layout,
+                dispatcher=dispatcher,
+                average=self._average,
+                progress=servers.progress,
+                begin_reshard=self._begin_reshard,
+            )
+        except LostStateError as error:
+            if servers.progress is None:
+                raise
+            end_in_vain(error)  # in a durable job this worker would be started again, and meet the same
         presence.joined(self._worker)
         strategy.close("fleet.init_worker()")
         self._strategy = strategy

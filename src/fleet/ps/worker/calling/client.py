@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fleet.errors import CommunicationError, MovedError
+from fleet.errors import MovedError
 from fleet.observe.tracing.tracer import tracer
 from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
@@ -18,7 +18,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
 from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.changes import WorkerChanges
-from fleet.ps.worker.calling.joining import Joining, RowLimits, apart
+from fleet.ps.worker.calling.joining import Apart, Joining, RowLimits, apart
 from fleet.ps.worker.calling.outbox import own_outbox
 from fleet.ps.worker.calling.pending import Answers, Pending, PendingPull, Unanswered
 from fleet.ps.worker.calling.requests import OutgoingPull, OutgoingPush, calls_to
@@ -129,6 +129,7 @@ class Client:
     def declare(self) -> tuple[bool, int]:
         """Tell every server what is trained; returns whether dense parameters have values, and the version."""
         self.changes.finish()
+        lost = Apart()
         with LongWait(f"worker {self.worker}") as wait:
             while True:
                 server_set = self.server_set
@@ -140,8 +141,7 @@ class Client:
                 if (why := apart(replies, self.server_set)) is None:
                     break
                 # Another worker may be loading a checkpoint into them right now, or one of its pushes is under way.
-                if wait.waited_s > rpc_timeout_s():
-                    raise CommunicationError(why)
+                lost.refuse_lost(why, replies, wait.waited_s)
                 if wait.is_due:
                     wait.tell(Awaited(f"another worker to finish what it has begun: {why}", is_limited=True))
                 time.sleep(DECLARE_PAUSE_S)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.errors import UsageError
+from fleet.errors import CheckpointError, UsageError
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.proto import ps_pb2
@@ -14,6 +15,14 @@ from fleet.ps.wire.calls import ServerCall
 if TYPE_CHECKING:
     from fleet.ps.worker.calling.pending import Answers
     from fleet.ps.worker.calling.server_set import ServerSet
+
+
+LOST_S = 10.0
+"""How long servers may be more than a push apart, with nothing changed about it."""
+_ANEW = (
+    "bring back what was kept (FLEET_DURABLE, --durable); or begin anew: remove it on all machines, and go on from the "
+    "last fleet.Checkpoint"
+)
 
 
 class Joining(NamedTuple):
@@ -47,20 +56,45 @@ class Joining(NamedTuple):
             server_set.instances[server], run = reply.instance, reply.run  # server 0 says it, also to one that is empty
 
 
+class LostStateError(CheckpointError):
+    """Servers do not belong together, and no push or load under way explains it: nobody mends that by waiting."""
+
+
+class Apart:
+    """Why servers do not belong together, and since when nothing has changed about it."""
+
+    def __init__(self) -> None:
+        self._versions: list[int] = []
+        self._since = 0.0
+
+    def refuse_lost(self, why: str, replies: Sequence[ps_pb2.DeclareReply.Header], waited_s: float) -> None:
+        """LostStateError where nothing else can be hoped for.
+
+        A server that lacks more than one push has lost them if that stays so for a while: a push of another worker may
+        be under way, so that servers are one apart, and a load closes those that it changes.
+        """
+        versions = [reply.version for reply in replies]
+        if versions != self._versions:
+            self._versions, self._since = versions, time.monotonic()
+        is_lost = max(versions) - min(versions) > 1 and time.monotonic() - self._since > min(LOST_S, rpc_timeout_s())
+        if is_lost or waited_s > rpc_timeout_s():
+            raise LostStateError(f"{why}; {_ANEW}")
+
+
 def apart(replies: Sequence[ps_pb2.DeclareReply.Header], server_set: ServerSet) -> str | None:
     """Why the servers do not belong together; None if they do."""
     versions = [reply.version for reply in replies]
     folders = sorted({reply.model_dir for reply in replies})
     if len(folders) > 1:
-        return f"the servers began with different checkpoints: {folders}; give all of them the same"
-    if server_set.job.mode == "sync" and len(set(versions)) > 1:
-        return f"the servers are at different steps: {sorted(set(versions))}; load one checkpoint"
-    if 0 in versions and any(versions):
+        return f"the servers began with different checkpoints: {folders}; give all of them the same one"
+    if 0 in versions and max(versions) > 1:
         empty = versions.index(0)
         return (
             f"server {empty} ({server_set.transports[empty].endpoint}) has nothing, while others have taken "
-            f"{max(versions)} pushes: it was started again and has lost its tables; load one checkpoint into all"
+            f"{max(versions)} pushes: what it kept is gone, and it has no copy (--standby)"
         )
+    if len(set(versions)) > 1 and (0 in versions or server_set.job.mode == "sync"):
+        return f"the servers are at different steps: {sorted(set(versions))}"
     return None
 
 

@@ -31,8 +31,8 @@ def test_a_job_whose_server_has_lost_its_disk_is_not_tried_again(tmp_path: Path)
         result = job.finish()
     assert result.code == 2
     assert "worker 0 is not started again: it would meet the same" in result.err
-    (line,) = [one for one in (result.out + result.err).splitlines() if "has nothing, while others have taken" in one]
-    assert "what it kept is gone, and it has no copy (--standby); bring back what was kept" in line
+    told = [one for one in result.out.splitlines() if "has nothing, while others have taken" in one]
+    assert "what it kept is gone, and it has no copy (--standby); bring back what was kept" in told[-1]
     assert "started again in its place" not in result.err
 
 

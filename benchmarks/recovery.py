@@ -54,10 +54,10 @@ class Server:
         table = TableSpec("t", WIDTH, rules.Adagrad(lr=0.1), initializers.Constant(0.0), entries.AlwaysEntry())
         job = JobSpec(1, 1, "async", "skip", (table,), DenseSpec((), (), ()))
         self._caller = ps_pb2.Caller(worker=0)
-        reply: Any = self._call(
-            "Declare", ps_pb2.DeclareRequest.Header(caller=self._caller, job=job.to_json(), life=1), ()
-        )
-        self._caller.incarnation, self._caller.instance = reply.incarnation, reply.instance
+        for _ in range(2):  # the first only asks which life this is
+            header = ps_pb2.DeclareRequest.Header(caller=self._caller, job=job.to_json(), life=1)
+            reply: Any = self._call("Declare", header, ())
+            self._caller.incarnation, self._caller.instance = reply.incarnation, reply.instance
         self._sequence = 0
 
     def push(self, keys: Any) -> None:
@@ -83,7 +83,7 @@ class Server:
         self._hold.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "fleet.ps.server", "--endpoint", str(self._hold.endpoint)]
+        command = [sys.executable, "-m", "fleet.ps.server", "--endpoint", str(self._hold.endpoint), "--index", "0"]
         settings = {"FLEET_DURABLE": str(self._folder), "FLEET_JOB_ID": "benchmark"}
         return subprocess.Popen(command, env={**os.environ, **settings}, stdout=subprocess.DEVNULL, stderr=self._log)
 

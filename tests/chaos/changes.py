@@ -11,6 +11,8 @@ must be the same, bit for bit, however often processes die. Worker 1 leaves earl
 from __future__ import annotations
 
 import argparse
+import time
+from pathlib import Path
 
 import torch
 
@@ -33,6 +35,18 @@ def ids_of(worker: int, step: int) -> torch.Tensor:
     return torch.randint(0, NUM_IDS, (BATCH,), generator=draw)
 
 
+def wait_for_disks() -> None:
+    """Return when no folder of rows is away: saves and loads link to what is in them."""
+    while list(Path("kept").glob("tables/*/away-*")):
+        time.sleep(0.02)
+
+
+def save(folder: str) -> None:
+    """Save: what cannot be saved is an error, and nobody tries it again."""
+    wait_for_disks()
+    fleet.save_persistables(folder)
+
+
 def change(number: int, seen: fleet.nn.Embedding, given: fleet.nn.Embedding) -> None:
     """The change that is due; nobody makes a step meanwhile."""
     kind = number % 5
@@ -45,8 +59,9 @@ def change(number: int, seen: fleet.nn.Embedding, given: fleet.nn.Embedding) -> 
     elif kind == 2 and fleet.is_first_worker():
         fleet.shrink("seen", score_below=0.06)
     elif kind == 3:
-        fleet.save_persistables(SAVED)
+        save(SAVED)
     elif kind == 4:
+        wait_for_disks()
         fleet.load_model(SAVED)
 
 
@@ -105,7 +120,7 @@ def main(args: argparse.Namespace) -> None:
     else:
         fleet.flush()
         fleet.shrink("seen", decay=0.5)
-        fleet.save_persistables(args.save)
+        save(args.save)
         print("tables", [one["tables"] for one in fleet.server_stats()], flush=True)
     fleet.stop_worker()
 

@@ -55,7 +55,7 @@ class Plan:
     full_from: int
     """The change with which a disk gets full; that of the journal does by the text of `--chaos`.
 
-    That of rows is a folder which is not there, so it does not begin shortly before a load, which links to its files.
+    It is not the load or the last but one: files that are linked to must be there, and a save that finds no room fails.
     """
     full_s: float
     limit: int
@@ -88,7 +88,7 @@ def plan_of(seed: int) -> Plan:
         case,
         faults,
         disk,
-        draw.choice((0, 1, 2, 5, 6, 7) if disk == ROWS else range(NUM_CHANGES - 1)),
+        draw.choice((0, 1, 2, 3, 5, 6)),
         draw.uniform(0.3, 1.2),
         draw.choice(LIMITS),
         draw.randrange(2),
@@ -100,18 +100,18 @@ def plan_of(seed: int) -> Plan:
     )
 
 
-def undisturbed(folder: Path, cases: Sequence[Case] = CASES) -> Expected:
-    """For each kind of job, what is saved by one that nothing happens to."""
+def undisturbed(folder: Path, cases: Sequence[Case] = CASES, times: int = 2) -> Expected:
+    """For each kind of job, what is saved by those that nothing happens to: all the same."""
     found = {}
     for case in cases:
-        both = []
-        for _ in range(2):
+        runs = []
+        for _ in range(times):
             with _start(folder, case) as job:
                 result = job.finish(LIMIT_S)
             assert result.code == 0, result.err
-            both.append(_found(folder, case))
-        assert both[0] == both[1], f"two undisturbed runs of {case} differ: {both}"
-        found[case] = both[0]
+            runs.append(_found(folder, case))
+        assert all(one == runs[0] for one in runs), f"undisturbed runs of {case} differ: {runs}"
+        found[case] = runs[0]
     shutil.rmtree(folder)
     return found
 

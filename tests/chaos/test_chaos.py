@@ -27,6 +27,6 @@ def test_nothing_is_lost_and_nothing_counts_twice(mode: str, tmp_path: Path) -> 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", sweep(range(18), sample=lambda seed: seed == 14))
 def test_a_change_of_both_servers_is_made_once_whoever_dies_inside_it(seed: int, tmp_path: Path) -> None:
-    expected = inside.undisturbed(tmp_path / "undisturbed", [inside.plan_of(seed).case])
+    expected = inside.undisturbed(tmp_path / "undisturbed", [inside.plan_of(seed).case], times=1)
     outcome = inside.run(seed, tmp_path / "struck", expected)
     assert not outcome.problems, f"{outcome.problems}\n{outcome.said}"

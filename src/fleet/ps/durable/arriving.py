@@ -126,13 +126,20 @@ class Arriving:
         versions = {int(state["rounds"]["version"]) for state in states}
         if holdings.job.mode == "sync" and len(versions) > 1:  # a worker has left some servers, but not yet the others
             raise CommunicationError(f"the servers were at different steps: {sorted(versions)}")
-        is_spoiled = any(json.loads(records[0].parts[0].header)["is_spoiled"] for records in sources)
+        spoiled = [bool(json.loads(records[0].parts[0].header)["is_spoiled"]) for records in sources]
         places = [_Place(JobSpec.from_json(state["job"]), int(state["server"])) for state in states]
-        head = {"state": _merged(states), "is_spoiled": is_spoiled, "is_started": all(s["is_started"] for s in states)}
+        head = {
+            "state": _merged(states),
+            "is_spoiled": any(spoiled),
+            "is_started": all(s["is_started"] for s in states),
+        }
         parts = [RecordPart(json.dumps(head).encode()), _dense(holdings, places, [records[2] for records in sources])]
-        for record in (record for records in sources for record in records[3:]):
-            table, shards, rows = exported(record.parts[0])
-            parts.append(rows_part(table, shards, only(rows, self._is_own)))
+        for source, records in enumerate(sources):
+            # Where rows of one source were deleted, all that came before goes: what another had written counts still.
+            again = _records(folder / f"rows-{source}") if any(spoiled) and not spoiled[source] else []
+            for record in [*again, *records[3:]]:
+                table, shards, rows = exported(record.parts[0])
+                parts.append(rows_part(table, shards, only(rows, self._is_own)))
         num_bytes = sum(np.asarray(tensor).nbytes for part in parts for tensor in part.tensors)
         if num_bytes < SNAPSHOT_BYTES // 4:
             with core.alone():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from fleet._native import server_of
 from fleet.errors import MovedError, UsageError
 from fleet.jobfiles.layouts import Layouts
 from fleet.ps.durable import arriving, moving
@@ -304,6 +305,41 @@ def test_rows_that_were_deleted_meanwhile_do_not_come_back(
     assert counts(new) == {7: 2.0}
     layouts.decide(1, abandoned="for a test")
     for service in new:
+        service.close()
+
+
+def test_rows_of_a_server_stay_that_had_deleted_some_before_it_was_copied(
+    layouts: Layouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other deletes rows after its copy was made: then all that had come before was thrown away."""
+    old = [Service(journal=(layouts.durable / f"server-{index}", "OS")) for index in range(2)]
+    for index, service in enumerate(old):
+        header = ps_pb2.DeclareRequest.Header(caller=caller(), job=job_of(2).to_json(), life=5, server_index=index)
+        service.handle("Declare", header, ())
+        sizes = [job_of(2).dense.size(index, group) for group in range(2)]
+        values = [np.zeros(size, np.float32) for size in sizes]
+        service.handle("Start", ps_pb2.StartRequest.Header(caller=caller()), values)
+        for sequence, keys in ((1, range(100)), (2, range(50))):
+            own = [key for key in keys if server_of(np.array([key]), 2)[0] == index]
+            push(service, sequence, own)
+
+    def shrink(service: Service) -> None:
+        service.handle("Shrink", ps_pb2.ShrinkRequest.Header(caller=caller(), unseen_steps=1000, sequence=3), ())
+
+    layouts.ask(1)
+    (new,) = new_servers(layouts, monkeypatch, 1)
+    assert ask(old[0], Phase.COPY).is_done
+    shrink(old[0])
+    shrink(old[1])
+    assert ask(old[1], Phase.COPY).is_done
+    wanted = dict.fromkeys(range(100), 1.0) | dict.fromkeys(range(50), 2.0)
+    assert ask(new, Phase.FILL, job=job_of(1).to_json(), server_index=0, num_sources=2).is_done
+    for service in old:
+        frozen(service)
+    assert ask(new, Phase.ADOPT, num_sources=2).is_done
+    assert counts([new]) == counts([new], 1) == wanted
+    layouts.decide(1, abandoned="for a test")
+    for service in (new, *old):
         service.close()
 
 

@@ -21,7 +21,7 @@ COMPAT = SOURCE.parents[1] / "compat" / "src"
 LAYERS = [
     {"_version"},
     {"_native", "_lazy", "errors"},
-    {"env", "json_form", "net"},
+    {"checks", "env", "json_form", "net"},
     {"cores", "jobfiles"},
     {"strategy", "observe"},
     {"checkpoint", "job", "metrics", "optim", "roles"},

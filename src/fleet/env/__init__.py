@@ -13,7 +13,7 @@ from __future__ import annotations
 from fleet.env.variable import Environ as Environ
 from fleet.env.variable import EnvVariable as EnvVariable
 from fleet.env.variable import become as become
-from fleet.env.variable import choice, count, folders, positive, seconds, secret, size, text
+from fleet.env.variable import choice, count, folders, seconds, secret, size, text
 from fleet.env.variable import inherited as inherited
 from fleet.env.variable import misspelt as misspelt
 from fleet.env.variable import prefer as prefer
@@ -261,14 +261,16 @@ OMP_WAIT_POLICY = text(
 GOMP_SPINCOUNT = text(
     "GOMP_SPINCOUNT", "How often they look before they sleep; where it is set, OMP_WAIT_POLICY is left alone."
 )
-FLEET_NATIVE_THREADS = positive(
+FLEET_NATIVE_THREADS = count(
     "FLEET_NATIVE_THREADS",
     "Threads of one call of the C++ core; `fleetrun` divides the cores when unset, others take OMP_NUM_THREADS.",
+    least=1,
 )
-FLEET_STEP_THREADS = positive(
+FLEET_STEP_THREADS = count(
     "FLEET_STEP_THREADS",
     "The same for a server of a synchronous job, whose workers wait while it applies a step; `fleetrun` divides the "
     "cores by the servers of the machine when unset.",
+    least=1,
 )
 CPU_NUM = count("CPU_NUM", "How many places `cpu_places()` lists; a process computes on all its cores anyway.")
 

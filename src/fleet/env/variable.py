@@ -79,26 +79,15 @@ def secret(name: str, doc: str) -> EnvVariable[str]:
     return _add(name, parse, "printable ASCII text", doc, secret=True)
 
 
-def count(name: str, doc: str) -> EnvVariable[int]:
-    """A variable that is a whole number from 0."""
+def count(name: str, doc: str, least: int = 0) -> EnvVariable[int]:
+    """A variable that is a whole number."""
 
     def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit()):
+        if not (text.isascii() and text.isdigit() and int(text) >= least):
             raise ValueError(text)
         return int(text)
 
-    return _add(name, parse, "a whole number >= 0", doc)
-
-
-def positive(name: str, doc: str) -> EnvVariable[int]:
-    """A variable that is a whole number from 1."""
-
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and int(text) > 0):
-            raise ValueError(text)
-        return int(text)
-
-    return _add(name, parse, "a whole number >= 1", doc)
+    return _add(name, parse, f"a whole number >= {least}", doc)
 
 
 def size(name: str, doc: str) -> EnvVariable[int]:

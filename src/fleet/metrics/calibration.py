@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 
+from fleet.checks import count_of, flag_of
 from fleet.metrics import inputs
 from fleet.metrics.metric import Sums
 
@@ -33,9 +34,9 @@ class Calibration(Sums):
     """
 
     def __init__(self, num_bins: int = 20, *, from_logits: bool = False) -> None:
-        self._num_bins = inputs.count("num_bins", num_bins)
+        self._num_bins = count_of("num_bins", num_bins)
         self._shape = (3, self._num_bins)  # samples, predicted, actual; all times the weights
-        self._from_logits = inputs.flag("from_logits", from_logits)
+        self._from_logits = flag_of("from_logits", from_logits)
         super().__init__()
 
     def update(self, scores: torch.Tensor, labels: torch.Tensor, *, weight: torch.Tensor | None = None) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 
+from fleet.checks import count_of
 from fleet.errors import UsageError, UsageTypeError
 from fleet.metrics import inputs
 from fleet.metrics.inputs import Doubts
@@ -164,7 +165,7 @@ class GroupedAUC:
         if weight not in get_args(Weight):
             raise UsageError(f"weight must be {', '.join(map(repr, get_args(Weight)))}, got {weight!r}")
         self._weight: Weight = weight
-        self._max_entries = inputs.count("max_entries", max_entries, least=16)
+        self._max_entries = count_of("max_entries", max_entries, least=16)
         self._doubts = Doubts()
         self._counts = GroupCounts(self._max_entries)
 

@@ -70,22 +70,6 @@ def weights(doubts: Doubts, weight: torch.Tensor | None, wanted: torch.Tensor, e
     return found
 
 
-def flag(name: str, value: object) -> bool:
-    """True or False."""
-    if not isinstance(value, bool):
-        raise UsageTypeError(f"{name} must be True or False, got {value!r}")
-    return value
-
-
-def count(name: str, value: object, least: int = 1) -> int:
-    """A whole number."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UsageTypeError(f"{name} must be an int, got {value!r}")
-    if value < least:
-        raise UsageError(f"{name} must be at least {least}, got {value}")
-    return value
-
-
 def probabilities(doubts: Doubts, outputs: torch.Tensor, who: str) -> None:
     """Numbers from 0 to 1; NaN is none."""
     is_right = (outputs >= 0) & (outputs <= 1)

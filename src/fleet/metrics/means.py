@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from fleet.checks import flag_of
 from fleet.errors import UsageError, UsageTypeError
 from fleet.metrics import inputs
 from fleet.metrics.metric import Sums
@@ -126,7 +127,7 @@ class LogLoss(Sums):
 
     def __init__(self, *, from_logits: bool = False) -> None:
         super().__init__()
-        self._from_logits = inputs.flag("from_logits", from_logits)
+        self._from_logits = flag_of("from_logits", from_logits)
 
     def update(self, scores: torch.Tensor, labels: torch.Tensor, *, weight: torch.Tensor | None = None) -> None:
         """Count a batch: scores in [0, 1] (or logits), labels 0 or 1 of any type, and weights, all of one shape."""

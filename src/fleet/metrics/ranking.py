@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from fleet.checks import count_of, flag_of
 from fleet.errors import UsageError
 from fleet.metrics import inputs
 from fleet.metrics.metric import Sums
@@ -76,7 +77,7 @@ def mean_over_orders(lists: Lists, weights: torch.Tensor) -> torch.Tensor:
 class _Ranked(Sums):
     def __init__(self, k: int | None) -> None:
         super().__init__()
-        self._k = None if k is None else inputs.count("k", k)
+        self._k = None if k is None else count_of("k", k)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -130,7 +131,7 @@ class NDCG(_Ranked):
 
     def __init__(self, k: int | None = 10, *, exponential: bool = False) -> None:
         super().__init__(k)
-        self._exponential = inputs.flag("exponential", exponential)
+        self._exponential = flag_of("exponential", exponential)
 
     @property
     def settings(self) -> dict[str, Any]:

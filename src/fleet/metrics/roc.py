@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import torch
 
+from fleet.checks import flag_of
 from fleet.errors import UsageError, UsageTypeError
 from fleet.metrics import inputs
 
@@ -66,7 +67,7 @@ class AUC:
             raise UsageTypeError(f"num_thresholds must be an int, got {num_thresholds!r}")
         if num_thresholds is not None and num_thresholds < 2:
             raise UsageError(f"num_thresholds must be at least 2, got {num_thresholds}; without it there are enough")
-        self._from_logits = inputs.flag("from_logits", from_logits)
+        self._from_logits = flag_of("from_logits", from_logits)
         self._is_even = num_thresholds is not None
         self._counts = torch.zeros(2, num_thresholds or NUM_PARTS, dtype=torch.int64)
         self._doubts = inputs.Doubts()

@@ -9,10 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fleet.models.parts.attention import TargetAttention
 from fleet.models.parts.base import BatchLike, Outputs, Recommender
 from fleet.models.parts.features import bags_of, check_widths
-from fleet.models.parts.histories import fields_of, held, matrix, one_table, to_front
+from fleet.models.parts.histories import TargetAttention, fields_of, held, matrix, one_table, to_front
 from fleet.models.parts.layers import bent_mlp
 from fleet.ps.job.named_spec import RuleSpec
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 
-from fleet.models.parts.attention import TargetAttention, weighted_sum
 from fleet.models.parts.base import BatchLike, Outputs, Recommender
 from fleet.models.parts.features import bags_of, check_widths
-from fleet.models.parts.histories import fields_of, held, matrix, one_table
+from fleet.models.parts.histories import TargetAttention, fields_of, held, matrix, one_table, weighted_sum
 from fleet.models.parts.layers import bent_mlp
 from fleet.ps.job.named_spec import RuleSpec
 

@@ -7,9 +7,8 @@ from torch import nn
 from torch.nn import functional
 
 from fleet.errors import UsageError
-from fleet.models.parts.attention import causal
 from fleet.models.parts.base import BatchLike
-from fleet.models.parts.histories import matrix
+from fleet.models.parts.histories import causal, matrix
 from fleet.models.parts.next_item import NextItem
 from fleet.ps.job.named_spec import RuleSpec
 

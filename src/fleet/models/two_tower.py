@@ -10,9 +10,8 @@ from torch import nn
 from torch.nn import functional
 
 from fleet.errors import UsageError
-from fleet.models.parts.attention import weighted_sum
 from fleet.models.parts.base import BatchLike, Outputs, Recommender
-from fleet.models.parts.histories import held, matrix, one_table
+from fleet.models.parts.histories import held, matrix, one_table, weighted_sum
 from fleet.models.parts.layers import mlp
 from fleet.ps.job.named_spec import RuleSpec
 

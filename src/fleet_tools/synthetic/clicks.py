@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 
 from fleet import _native
+from fleet.checks import count_of
 from fleet.data.columns.batch import Batch
-from fleet.data.columns.checks import count_of
 from fleet.data.columns.schema import Schema, criteo
 from fleet.errors import UsageError, UsageTypeError
 from fleet_tools.synthetic.files import write_files

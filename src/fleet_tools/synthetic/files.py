@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from fleet.data.columns.checks import count_of
+from fleet.checks import count_of
 from fleet.data.places.urls import needed
 from fleet.errors import UsageError
 from fleet.observe import progress

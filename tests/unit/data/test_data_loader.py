@@ -23,8 +23,7 @@ from torch.utils.data import (
 )
 
 import fleet
-from fleet.data import Shard, shard
-from fleet.data.shards import undivided
+from fleet.data import Shard, shard, sharding
 from fleet.errors import UsageError
 from support.serving.readers import ThreadJob
 
@@ -70,7 +69,7 @@ class OwnPart(IterableDataset[int]):
 
 @pytest.fixture(autouse=True)
 def nothing_was_said() -> None:
-    undivided._say.cache_clear()
+    sharding._say.cache_clear()
 
 
 def values(reader: Shard) -> list[list[int]]:

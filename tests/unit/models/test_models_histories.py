@@ -11,7 +11,7 @@ from fleet import models
 from fleet.data import Batch
 from fleet.errors import UsageError
 from fleet.models.dien import AUGRU
-from fleet.models.parts.attention import TargetAttention, causal, masked_softmax
+from fleet.models.parts.histories import TargetAttention, causal, masked_softmax
 from support.worker.model_cases import sequences
 
 B, L = 3, 6

@@ -25,7 +25,7 @@ from fleet.runtime.training import random_states, save_store, trees
 
 # Before there is a process group: functions of torch that are imported later keep it as the default of an argument.
 from fleet.runtime.training.checkpoint import Checkpoint
-from fleet.runtime.training.write_share import WriteShare
+from fleet.runtime.training.elements import WriteShare
 
 
 @pytest.fixture(autouse=True)

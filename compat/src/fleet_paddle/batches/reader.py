@@ -19,7 +19,7 @@ from itertools import islice
 from itertools import zip_longest as _zip_longest
 from typing import Any
 
-from fleet.data.columns.checks import count_of
+from fleet.checks import count_of
 from fleet.errors import UsageError, UsageTypeError
 from fleet_programs.feeding.batches import PATIENCE_S, Batches
 

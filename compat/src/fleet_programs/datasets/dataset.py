@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from fleet.data.columns.checks import count_of, seconds_of
+from fleet.checks import count_of, seconds_of
 from fleet.data.columns.records import BySlot
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.strategy.record import unknown

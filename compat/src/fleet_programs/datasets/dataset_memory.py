@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from fleet.api import fleet as shared
-from fleet.data.columns.checks import count_of, flag_of
+from fleet.checks import count_of, flag_of
 from fleet.data.columns.records import BySlot, Index, Records
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet_programs.datasets.exchange import ShuffleFleet, exchange

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
-from fleet.data.columns.checks import count_of
+from fleet.checks import count_of
 from fleet.errors import NotSupportedError, UsageError
 
 Sample: TypeAlias = Sequence[tuple[Any, Sequence[Any]]]

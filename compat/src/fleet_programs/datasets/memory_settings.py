@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from fleet.data.columns.checks import count_of, flag_of, seconds_of
+from fleet.checks import count_of, flag_of, seconds_of
 from fleet_programs.datasets.dataset import Dataset
 
 

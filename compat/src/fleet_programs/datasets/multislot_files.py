@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet import _native
+from fleet.checks import count_of
 from fleet.data.columns.blocks import BadRows
-from fleet.data.columns.checks import count_of
 from fleet.data.columns.records import Column, DataSlot, Records, join
 from fleet.data.columns.schema import Category, Number, Schema
 from fleet.data.formats.number_columns import Numbers, matrix_of, number_column, side_by_side

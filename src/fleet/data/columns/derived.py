@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fleet.data.columns.checks import name_of
+from fleet.checks import name_of
 from fleet.errors import UsageError, UsageTypeError
 
 Array = npt.NDArray[Any]

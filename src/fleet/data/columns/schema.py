@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from fleet.checks import count_of, flag_of, name_of
 from fleet.data.columns.batch import Batch, SlotValues
-from fleet.data.columns.checks import count_of, flag_of, name_of
 from fleet.data.columns.derived import Derived, checked
 from fleet.data.columns.records import DataSlot, Records
 from fleet.errors import UsageError, UsageTypeError

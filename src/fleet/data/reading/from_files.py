@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from fleet.api import fleet
+from fleet.checks import count_of, flag_of
 from fleet.cores import num_cores
 from fleet.data.columns.blocks import FileFormat, Problems
-from fleet.data.columns.checks import count_of, flag_of
 from fleet.data.columns.schema import Schema
 from fleet.data.formats.choose import format_of, name_of
 from fleet.data.places.listing import Paths, list_files

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fleet.checks import seconds_of
 from fleet.data.columns.blocks import Block, FileFormat
-from fleet.data.columns.checks import seconds_of
 from fleet.data.places.listing import Paths, list_files
 from fleet.data.places.urls import fixed_part, is_url
 from fleet.data.reading.piece_batches import Piece, Work

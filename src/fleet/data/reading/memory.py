@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from fleet.api import fleet
+from fleet.checks import count_of
 from fleet.data.columns.batch import Batch
 from fleet.data.columns.blocks import Block, FileFormat, Problems
-from fleet.data.columns.checks import count_of
 from fleet.data.columns.records import Records, join
 from fleet.data.columns.schema import Schema
 from fleet.data.places.listing import Paths

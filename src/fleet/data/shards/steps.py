@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fleet.api import fleet
-from fleet.data.columns.checks import count_of
+from fleet.checks import count_of
 from fleet.data.shards.workers import Workers
 from fleet.observe.metrics.steps import steps as metrics
 

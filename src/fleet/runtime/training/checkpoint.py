@@ -20,8 +20,8 @@ from fleet.collective.model import DistributedModel
 from fleet.errors import CheckpointError, FleetError, UsageError, UsageTypeError
 from fleet.jobfiles.ending import note_the_end
 from fleet.observe.tracing.part import part
+from fleet.runtime.training.elements import CheckpointSource
 from fleet.runtime.training.objects import RunObjects, Stateful, together
-from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.runs import CollectiveRun, Run, Saving
 from fleet.runtime.training.served_run import ServedRun, is_served
 from fleet.runtime.training.writer import Keep

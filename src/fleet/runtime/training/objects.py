@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from fleet.errors import CheckpointError, FleetError, UsageTypeError
-from fleet.runtime.training.reading import CheckpointSource
+from fleet.runtime.training.elements import CheckpointSource
 from fleet.runtime.training.trees import Add, decode, encode
 
 log = logging.getLogger(__name__)

@@ -17,9 +17,8 @@ from fleet.collective.model import DistributedModel
 from fleet.collective.modes.sharded import ShardedState
 from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import CheckpointError, NotReadyError, UsageError
-from fleet.runtime.training.reading import CheckpointSource, Want
+from fleet.runtime.training.elements import CheckpointSource, Want, WriteShare, local_of
 from fleet.runtime.training.trees import decode, encode
-from fleet.runtime.training.write_share import WriteShare, local_of
 
 log = logging.getLogger(__name__)
 

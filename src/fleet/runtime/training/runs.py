@@ -15,10 +15,9 @@ from fleet.collective.agree import world
 from fleet.collective.model import DistributedModel
 from fleet.errors import UsageError
 from fleet.observe.metrics.steps import steps
+from fleet.runtime.training.collective_parts import Restore, RunParts
+from fleet.runtime.training.elements import CheckpointSource
 from fleet.runtime.training.objects import RunObjects, RunWorkers
-from fleet.runtime.training.reading import CheckpointSource
-from fleet.runtime.training.restore import Restore
-from fleet.runtime.training.run_parts import RunParts
 from fleet.runtime.training.save_store import SaveStore
 from fleet.runtime.training.writer import Captured, CheckpointWriter, Destination, Keep
 

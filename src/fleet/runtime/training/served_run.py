@@ -23,12 +23,11 @@ from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.runtime.modules.module_job import ModuleJob
 from fleet.runtime.saved import saving
 from fleet.runtime.saved.server_writes import ServerWrites
+from fleet.runtime.training.elements import CheckpointSource
 from fleet.runtime.training.objects import RunObjects
-from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.rejoined import Rejoined
 from fleet.runtime.training.runs import Run, check_settings, settings_of
-from fleet.runtime.training.served_parts import ServedParts
-from fleet.runtime.training.served_restore import ServedRestore
+from fleet.runtime.training.served_parts import ServedParts, ServedRestore
 from fleet.runtime.training.served_writer import ServedWriter, Target
 from fleet.runtime.training.writer import Captured, Keep, text_of
 

@@ -1,4 +1,4 @@
-"""Values that settings of a dataset may have; what they may not is told in one line."""
+"""Values that settings may have; what they may not is told in one line."""
 
 from fleet.errors import UsageError, UsageTypeError
 

@@ -42,10 +42,10 @@ def check_same_model(module: nn.Module) -> None:
             )
 
 
-def share_values(module: nn.Module, source: int = 0) -> None:
-    """Give every worker the parameters and buffers of one."""
+def share_values(module: nn.Module) -> None:
+    """Give every worker the parameters and buffers of worker 0."""
     if world().size > 1:
-        broadcast_([one.detach() for one in (*module.parameters(), *module.buffers())], source)
+        broadcast_([one.detach() for one in (*module.parameters(), *module.buffers())], 0)
 
 
 def check_same_values(module: nn.Module) -> None:

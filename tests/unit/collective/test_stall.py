@@ -33,9 +33,7 @@ LATE = State(
 
 
 def waiting(worker: int, title: str = STALL.title, where: str = "train.py:35 in main: dist.all_reduce(x)") -> State:
-    return State(
-        worker, "left", 10 + worker, 418, title, title, waits_in=title, where=where, stack=(f"/home/me/{where}",)
-    )
+    return State(worker, "left", 10 + worker, where, (f"/home/me/{where}",), 418, title, title, title)
 
 
 def findings(*states: State, left: set[int] | None = None, trouble: str = "") -> StallFindings:

@@ -23,8 +23,8 @@ from fleet.observe.metrics.catalogue import FIGURES
 from fleet.observe.metrics.registry import Histogram, Registry, Sample, Spread, flat, quantile, samples_of
 from fleet.observe.metrics.reports import MOST_NAMES, Reports
 from fleet.observe.metrics.steps import StepFigures
-from fleet.observe.metrics.where import place_of
 from fleet.observe.metrics.writer import FiguresWriter
+from fleet.observe.whereabouts import place_of
 from fleet.ps.held.stats import Stats
 from fleet.ps.server.figures import ServerFigures
 from fleet.ps.server.service import Service

@@ -23,7 +23,8 @@ from fleet.collective.stall.mailbox import Mailbox
 from fleet.collective.stall.report import Stall, StallFindings, look_around, report
 from fleet.collective.stall.watch import StallWatch
 from fleet.errors import CommunicationError
-from fleet.observe.stall import leaving, watch, whereabouts
+from fleet.observe import whereabouts
+from fleet.observe.stall import leaving, watch
 from fleet.observe.stall.words import EXIT_CODE, StallOutcome
 
 STALL = Stall("gloo", "0", "the default group", (0, 1), 3, "all_reduce #3", worker=0, waited_s=2.0)

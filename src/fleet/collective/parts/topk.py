@@ -73,15 +73,13 @@ class TopK:
         ramp: Ramp,
         *,
         clip_norm: float | None = None,
-        group: dist.ProcessGroup | None = None,
     ) -> None:
         self.step = 0
         self.bytes_sent = 0
         """What this worker has handed to collectives so far."""
         self._names = dict(names)
         self._ramp = ramp
-        self._group = group
-        self._num_workers = dist.get_world_size(group)
+        self._num_workers = dist.get_world_size()
         self._max_norm = None if clip_norm is None else clip_norm / math.sqrt(self._num_workers)
         self._optimizer: DGCMomentum | None = None
         self._group_number: dict[Tensor, int] = {}
@@ -162,7 +160,7 @@ class TopK:
         """Send what was packed, take in what all others did; the rest of the bucket becomes its mean."""
         size = self._num_workers
         gathered = torch.empty((size, *packed.shape), dtype=packed.dtype, device=packed.device)
-        gathering = all_gather(gathered.view(-1), packed.view(-1), self._group, async_op=True)
+        gathering = all_gather(gathered.view(-1), packed.view(-1), async_op=True)
         self.bytes_sent += packed.nbytes
         futures = [gathering.get_future()]
         small = torch.cat(rest) if rest else None
@@ -183,7 +181,7 @@ class TopK:
     def _mean(self, tensor: Tensor) -> Future[Tensor]:
         tensor.div_(self._num_workers)
         self.bytes_sent += tensor.nbytes
-        work = dist.all_reduce(tensor, group=self._group, async_op=True)
+        work = dist.all_reduce(tensor, async_op=True)
         future: Future[Tensor] = work.get_future().then(lambda done: done.value()[0])
         return future
 

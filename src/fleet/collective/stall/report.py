@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fleet.collective.stall.flight import Operation
-from fleet.observe.stall.whereabouts import whereabouts
 from fleet.observe.stall.words import (
     Findings,
     Located,
@@ -21,6 +20,7 @@ from fleet.observe.stall.words import (
     stack_lines,
 )
 from fleet.observe.waits.waiting import Awaited, workers_text
+from fleet.observe.whereabouts import whereabouts
 
 # Their sizes must be equal on all workers; those of the others may differ.
 _SAME_SIZES = ("all_reduce", "broadcast", "reduce")
@@ -55,16 +55,11 @@ class State(Located):
     has under the stalled number, `waits_in` what it waits for itself, in whichever group.
     """
 
-    worker: int
-    host: str
-    pid: int
     reached: int = 0
     reached_title: str = ""
     own_title: str = ""
     waits_in: str = ""
     quiet_s: float = 0.0
-    where: str = ""
-    stack: tuple[str, ...] = ()
 
 
 def look_around(

@@ -11,9 +11,9 @@ from fleet.observe.metrics import device
 from fleet.observe.metrics.registry import Registry, registry
 from fleet.observe.metrics.reports import reports
 from fleet.observe.metrics.steps import steps
-from fleet.observe.metrics.where import where_it_trains
 from fleet.observe.timing.periodic import Periodic
 from fleet.observe.waits.waiting import notice_s
+from fleet.observe.whereabouts import where_it_trains
 
 EVERY_S = 1.0
 LAST_S = 1.0

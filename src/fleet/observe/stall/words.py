@@ -21,13 +21,16 @@ class Noticed(JsonForm):
     """Who noticed it."""
 
 
+@dataclass(frozen=True)
 class Located(JsonForm):
     """Where one worker is."""
 
     worker: int
     host: str
     pid: int
-    stack: tuple[str, ...]
+    where: str = ""
+    """The innermost line that the user wrote."""
+    stack: tuple[str, ...] = ()
     """The stack of its main thread, or of the one that waits; innermost line last."""
 
 

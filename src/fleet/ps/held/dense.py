@@ -17,26 +17,21 @@ class DenseGroup(Protocol):
 
     def start(self, values: NDArray[np.float32]) -> None:
         """First values; the state of the rule begins anew."""
-        ...
 
     def apply(self, grads: NDArray[np.float32], lr: float, absent: Sequence[int] = ()) -> None:
         """One update; the `absent` parts, ascending, stay as they are."""
-        ...
 
     def read(self) -> NDArray[np.float32]:
         """The values of this moment, read only: what comes later does not change them."""
-        ...
 
     def state(self) -> NDArray[np.float32]:
         """A copy of the rule's state: arrays of `size` one after the other, then scalars.
 
         All parts share their scalars; once a part was absent from an update, each part has its own.
         """
-        ...
 
     def restore(self, values: NDArray[np.float32], state: NDArray[np.float32]) -> None:
         """Go back to saved values and state."""
-        ...
 
 
 class HostGroup(DenseGroup):

@@ -34,7 +34,6 @@ class Dispatcher(Protocol):
 
     def dispatch(self, names: Sequence[str], num_servers: int) -> Iterable[int]:
         """One server, from 0, for each name; the same answer in every worker."""
-        ...
 
 
 class RoundRobin(Dispatcher):

@@ -3,12 +3,52 @@
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from fleet.observe.stall.words import SILENCE, Findings, StallOutcome, ending_text, left_text, silent_text, stack_lines
+from fleet.observe.stall.words import (
+    SILENCE,
+    Findings,
+    Located,
+    Noticed,
+    StallOutcome,
+    ending_text,
+    left_text,
+    silent_text,
+    stack_lines,
+)
 from fleet.observe.waits.waiting import workers_text
-from fleet.ps.stall.state import OverdueWait, WorkerState
 
 MAX_LINES = 16
 """The most lines of a report about workers that are in the same state."""
+
+
+@dataclass(frozen=True)
+class OverdueWait(Noticed):
+    """A wait that has taken too long. `what` follows `waits for`; `server` is the one that owes an answer, if any."""
+
+    worker: int
+    what: str
+    workers: tuple[int, ...]
+    server: str
+    waited_s: float
+
+
+@dataclass(frozen=True)
+class WorkerState(Located):
+    """Where one worker is.
+
+    `num_steps` counts those it has made, None before it has joined; the last ended `idle_s` ago, 0.0 if there was none.
+    `waits_for` is what it waits for itself, since `waited_s`, and `server` the server that it asked for an answer then.
+    `is_served`: that server is there, or has said that it is at work. `waits_for_workers`: the first of the workers
+    that it waits for. `age_s`: how long this life of it has been watched.
+    """
+
+    num_steps: int | None = None
+    idle_s: float = 0.0
+    waits_for: str = ""
+    waited_s: float = 0.0
+    server: str = ""
+    is_served: bool = False
+    age_s: float = 0.0
+    waits_for_workers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

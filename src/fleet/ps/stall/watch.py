@@ -17,14 +17,12 @@ from fleet.jobfiles.ending import has_failed
 from fleet.jobfiles.terms import own_term
 from fleet.observe.metrics.steps import steps
 from fleet.observe.stall.watch import Kind, Watch
-from fleet.observe.stall.whereabouts import whereabouts
 from fleet.observe.stall.words import SILENCE, Findings, StallOutcome
 from fleet.observe.waits.waiting import LongWait, present_waits
+from fleet.observe.whereabouts import whereabouts
 from fleet.ps.proto import ps_pb2
 from fleet.ps.stall.remote_board import RemoteBoard, asked
-from fleet.ps.stall.report import Limits, WaitFindings, outcome_of
-from fleet.ps.stall.run_time import RanTime
-from fleet.ps.stall.state import OverdueWait, WorkerState
+from fleet.ps.stall.report import Limits, OverdueWait, WaitFindings, WorkerState, outcome_of
 from fleet.ps.wire.transport import Transport
 
 # Beyond this many workers each one looks less often, so that server 0 is asked at most 40 times a second, but often
@@ -45,6 +43,33 @@ log = logging.getLogger(__name__)
 def interval_s(timeout_s: float, num_workers: int) -> float:
     """How often a watch looks."""
     return min(MOST_SELDOM_S, min(5.0, max(0.2, timeout_s / 30)) * max(1.0, num_workers / NUM_OFTEN))
+
+
+class RanTime:
+    """How long this process has run since a moment, without the time in which it was stopped or its machine suspended.
+
+    `look` is called every `interval_s`; a late call shows a gap.
+    """
+
+    def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._interval_s = interval_s
+        self._last = clock()
+        self._gaps: list[tuple[float, float]] = []
+        """When a gap ended, and how many seconds it took."""
+
+    def look(self) -> None:
+        """Note that the process runs; to be called every `interval_s`."""
+        now = self._clock()
+        lost_s = now - self._last - 2 * self._interval_s
+        if lost_s > 0:
+            self._gaps.append((now, lost_s))
+        self._last = now
+
+    def since(self, moment: float) -> float:
+        """Seconds from a moment of the same clock until now."""
+        now = self._clock()
+        return max(0.0, now - moment - sum(lost_s for ended, lost_s in self._gaps if ended > moment))
 
 
 class ServedWatch(Watch[OverdueWait, WorkerState]):

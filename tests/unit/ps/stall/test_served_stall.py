@@ -12,16 +12,20 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.server.board import MAX_BYTES, MAX_KEY, MAX_TEXT, BoardNotes
 from fleet.ps.server.service import Service
 from fleet.ps.stall.remote_board import RemoteBoard
-from fleet.ps.stall.report import Limits, WaitFindings, judge, outcome_of, report
-from fleet.ps.stall.run_time import RanTime
-from fleet.ps.stall.state import OverdueWait, WorkerState
-from fleet.ps.stall.watch import interval_s
+from fleet.ps.stall.report import Limits, OverdueWait, WaitFindings, WorkerState, judge, outcome_of, report
+from fleet.ps.stall.watch import RanTime, interval_s
 from fleet.ps.wire.transport import LocalTransport
 
 Act = ps_pb2.BoardRequest.Act
 LIMITS = Limits(60.0)
 STALL = OverdueWait(0, "the gradients of worker 1, step 120", (1,), "", 62.4)
-WAITING = WorkerState(0, "left", 10, 120, 62.5, STALL.what, 62.4, where="train.py:12 in main: optimizer.step()")
+WAITING = WorkerState(
+    *(0, "left", 10, "train.py:12 in main: optimizer.step()"),
+    num_steps=120,
+    idle_s=62.5,
+    waits_for=STALL.what,
+    waited_s=62.4,
+)
 LATE = WorkerState(
     worker=1,
     host="left",

@@ -14,8 +14,7 @@ from fleet.observe.stall.words import Findings, StallOutcome
 from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.server.service import Service
 from fleet.ps.stall.remote_board import RemoteBoard
-from fleet.ps.stall.report import Limits
-from fleet.ps.stall.state import OverdueWait, WorkerState
+from fleet.ps.stall.report import Limits, OverdueWait, WorkerState
 from fleet.ps.stall.watch import NUM_MISSES, ServedWatch
 from fleet.ps.wire.transport import Answer, LocalTransport, Transport
 

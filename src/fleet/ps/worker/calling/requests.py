@@ -216,18 +216,16 @@ def calls_to(
     messages: Mapping[int, tuple[Any, Tensors]] | Sequence[tuple[Any, Tensors]],
     timeout_s: float,
     servers: Sequence[int],
-    patience_s: float | None = None,
     *,
     waits_for_others: bool,
 ) -> list[ServerCall]:
-    """One call to each of some servers, each with its message; `patience_s`: how long it may be sent again."""
-    patience_s = rpc_timeout_s() if patience_s is None else patience_s
+    """One call to each of some servers, each with its message."""
     calls = []
     for server in servers:
         header, tensors = messages[server]
         transport = server_set.transports[server]
         voice = voice_of(transport, header.caller, method, waits_for_others=waits_for_others)
         calls.append(
-            ServerCall(transport, method, header, tensors, timeout_s, patience_s, voice, server_set.moved(server))
+            ServerCall(transport, method, header, tensors, timeout_s, rpc_timeout_s(), voice, server_set.moved(server))
         )
     return calls

@@ -1,7 +1,8 @@
-"""Where a thread of this process is: its stack with source lines, and the innermost line that the user wrote."""
+"""Where threads of this process are: stacks with source lines, and the innermost line that the user wrote."""
 
 import contextlib
 import linecache
+import os
 import sys
 import sysconfig
 import threading
@@ -16,7 +17,7 @@ CODE_LIMIT_S = 1.0
 # Frames under these are not what the user wrote.
 _LIBRARIES = (
     *(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")),
-    *(str(Path(__file__).parents[2]), "<frozen"),
+    *(str(Path(__file__).parents[1]), "<frozen"),
 )
 # What a virtual environment borrows lies elsewhere, in a folder of one of these names.
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -32,6 +33,22 @@ def whereabouts(thread: int | None = None) -> tuple[tuple[str, ...], str]:
     code = _read_code({(one.f_code.co_filename, one.f_lineno) for one in (*shown, *([] if own is None else [own]))})
     stack = tuple(_line(one, one.f_code.co_filename, code) for one in reversed(shown))
     return stack, "" if own is None else _line(own, Path(own.f_code.co_filename).name, code)
+
+
+def where_it_trains() -> str:
+    """`train.py:42 in load, by sleep`, of the main thread of this process; "" if it has none, or no script's line."""
+    return place_of(sys._current_frames().get(threading.main_thread().ident or 0))
+
+
+def place_of(frame: FrameType | None) -> str:
+    """The innermost line that is the user's and, where that calls into a library, the function that it calls."""
+    called = ""
+    for one in _walk(frame):
+        path = one.f_code.co_filename
+        if not _is_library(os.path.abspath(path)) and os.path.exists(path):
+            return f"{Path(path).name}:{one.f_lineno} in {one.f_code.co_name}" + (f", by {called}" if called else "")
+        called = one.f_code.co_name
+    return ""
 
 
 def _is_library(path: str) -> bool:

@@ -26,7 +26,7 @@ from fleet.ps.job.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire import callers
 from fleet.ps.wire.messages import Tensors
-from fleet.ps.wire.taken_pushes import TakenPushes
+from fleet.ps.wire.taken_pushes import TakenPushes, born_since, still_missing, wanted_of
 
 if TYPE_CHECKING:
     from fleet.ps.steps.core import Core
@@ -152,12 +152,10 @@ class Cuts:
                 taken = self._taken()
                 if not core.door.is_shut:
                     core.door.shut(taken)
-            return Reply(is_done=True, taken=[_message(one) for one in taken])
+            return Reply(is_done=True, taken=[one.message() for one in taken])
 
     def _take(self, holdings: Holdings, header: ps_pb2.CutRequest.Header) -> tuple[Reply, Tensors]:
-        wanted = [TakenPushes(one.incarnation, one.upto, frozenset(one.later)) for one in header.taken]
-        if len(wanted) != holdings.job.num_workers:
-            raise UsageError(f"a cut says what it holds of {holdings.job.num_workers} workers, got {len(wanted)}")
+        wanted = wanted_of(header.taken, holdings.job.num_workers, "a cut")
         with self._changed:
             cut = self._cut
             if cut is None or cut.name != header.cut:
@@ -168,7 +166,7 @@ class Cuts:
                 callers.wait_for(
                     self._changed, lambda: self._cut is not cut or not self._missing(cut), header.timeout_ms / 1000
                 )
-                if self._cut is cut and (late := self._restarted(cut)):
+                if self._cut is cut and (late := born_since(self._taken(), cut.wanted)):
                     self._drop(cut, f"{workers_text(late)} began a new life before all its pushes had come")
                 if self._cut is not cut:
                     return Reply(lost=self._why_lost(header.cut)), ()
@@ -229,13 +227,7 @@ class Cuts:
 
     def _missing(self, cut: _Cut) -> list[int]:
         """The workers whose pushes the cut holds, and have not come yet."""
-        pairs = zip(self._taken(), cut.wanted, strict=True)
-        return [worker for worker, (taken, wanted) in enumerate(pairs) if not taken.reaches(wanted)]
-
-    def _restarted(self, cut: _Cut) -> list[int]:
-        """The workers that have begun a life since the cut was agreed on."""
-        pairs = zip(self._taken(), cut.wanted, strict=True)
-        return [worker for worker, (taken, wanted) in enumerate(pairs) if taken.incarnation > wanted.incarnation]
+        return still_missing(self._taken(), cut.wanted)
 
     def _busy(self, unfinished: Write | None) -> str:
         if self._core.door.is_moving:
@@ -288,7 +280,3 @@ class Cuts:
             why = f"it waited {waited_s:g} s for {awaited}"
             _log.warning("a save was given up: %s; training goes on", why)
             self._drop(cut, why)
-
-
-def _message(taken: TakenPushes) -> ps_pb2.Taken:
-    return ps_pb2.Taken(incarnation=taken.incarnation, upto=taken.upto, later=sorted(taken.later))

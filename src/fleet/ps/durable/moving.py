@@ -30,7 +30,7 @@ from fleet.ps.journal.snapshots import SnapshotWriter
 from fleet.ps.proto import ps_pb2
 from fleet.ps.steps.parts import dense_part, rows_part, state_part
 from fleet.ps.wire import callers
-from fleet.ps.wire.taken_pushes import TakenPushes
+from fleet.ps.wire.taken_pushes import TakenPushes, born_since, still_missing, wanted_of
 
 if TYPE_CHECKING:
     from fleet.ps.steps.core import Core
@@ -143,19 +143,13 @@ class Moving:
                 if not core.door.is_shut:
                     core.door.shut(taken)
                     core.door.is_moving = True
-            return Reply(
-                is_done=True,
-                taken=[ps_pb2.Taken(incarnation=t.incarnation, upto=t.upto, later=sorted(t.later)) for t in taken],
-            )
+            return Reply(is_done=True, taken=[one.message() for one in taken])
 
     def _take(self, this: _Departure, holdings: Holdings, header: ps_pb2.ReshardRequest.Header) -> Reply:
-        wanted = [TakenPushes(one.incarnation, one.upto, frozenset(one.later)) for one in header.taken]
-        if len(wanted) != holdings.job.num_workers:
-            raise UsageError(f"a move says what it holds of {holdings.job.num_workers} workers, got {len(wanted)}")
+        wanted = wanted_of(header.taken, holdings.job.num_workers, "a move")
 
         def missing() -> list[int]:
-            pairs = zip(self._applied(), wanted, strict=True)
-            return [worker for worker, (taken, one) in enumerate(pairs) if not taken.reaches(one)]
+            return still_missing(self._applied(), wanted)
 
         with self._changed:
             if this.is_over or this.failure:
@@ -165,9 +159,7 @@ class Moving:
                 callers.wait_for(self._changed, lambda: this.is_over or not missing(), header.timeout_ms / 1000)
                 if this.is_over:
                     return Reply(lost=self._why_lost(this.number))
-                pairs = zip(self._taken(), wanted, strict=True)
-                late = [worker for worker, (taken, one) in enumerate(pairs) if taken.incarnation > one.incarnation]
-                if late:
+                if late := born_since(self._taken(), wanted):
                     return Reply(lost=f"{workers_text(late)} began a new life before all its pushes had come")
                 if found := missing():
                     return Reply(missing=found)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from google.protobuf.message import Message
@@ -16,7 +15,7 @@ from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.messages import Tensors
-from fleet.ps.wire.taken_pushes import TakenPushes
+from fleet.ps.wire.taken_pushes import TakenPushes, joined_all
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.calling.requests import GRACE_S
 
@@ -74,14 +73,13 @@ class _Cutting:
 
     def make(self) -> Cut:
         try:
-            held = self._hold_all()
-            return self._take([reduce(TakenPushes.joined, found) for found in zip(*held, strict=True)])
+            return self._take(self._hold_all())
         except BaseException:
             self._drop()
             raise
 
-    def _hold_all(self) -> list[list[TakenPushes]]:
-        """Shut the doors of all servers; what each of them has taken of each worker.
+    def _hold_all(self) -> list[TakenPushes]:
+        """Shut the doors of all servers; what any of them has taken of each worker.
 
         Server 0 comes first, so that one of two that cut at once gets all servers. While another save keeps a server
         busy, no door is shut.
@@ -95,7 +93,7 @@ class _Cutting:
                     replies += self._ask(Phase.HOLD, others)
                 busy = [(server, reply) for server, reply in enumerate(replies) if not reply.is_done]
                 if not busy:
-                    return [[_taken(one) for one in reply.taken] for reply in replies]
+                    return joined_all(reply.taken for reply in replies)
                 self._drop()
                 server, reply = busy[0]
                 text = f"another save on server {self._client.transports[server].endpoint}: {reply.busy}"
@@ -161,13 +159,9 @@ class _Cutting:
                 caller=self._client.caller(server),
                 cut=self._name,
                 phase=phase,
-                taken=[ps_pb2.Taken(incarnation=one.incarnation, upto=one.upto, later=one.later) for one in wanted],
+                taken=[one.message() for one in wanted],
                 timeout_ms=int(wait_s * 1000),
                 want_dense=self._want_dense and phase == Phase.TAKE,
             )
 
         return header
-
-
-def _taken(found: ps_pb2.Taken) -> TakenPushes:
-    return TakenPushes(found.incarnation, found.upto, frozenset(found.later))

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from fleet import env
@@ -16,7 +15,7 @@ from fleet.jobfiles.layouts import Layouts, own_layouts
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
-from fleet.ps.wire.taken_pushes import TakenPushes
+from fleet.ps.wire.taken_pushes import TakenPushes, joined_all
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.calling.requests import GRACE_S
 from fleet.ps.worker.parts.contract import StepPart
@@ -200,10 +199,7 @@ class _Attempt:
             while (reply := self._ask(Phase.HOLD, [transport])[0]).busy:
                 time.sleep(_LOOK_S)
             replies.append(reply)
-        held = [
-            [TakenPushes(one.incarnation, one.upto, frozenset(one.later)) for one in reply.taken] for reply in replies
-        ]
-        self._wanted = [reduce(TakenPushes.joined, found) for found in zip(*held, strict=True)]
+        self._wanted = joined_all(reply.taken for reply in replies)
 
     def _until_done(self, phase: Phase, transports: Sequence[Transport], **more: Any) -> int:
         """Ask until a phase is over on all; how many rows they wrote. The old servers hear from us meanwhile."""
@@ -238,10 +234,7 @@ class _Attempt:
                 phase=phase,
                 server_index=index,
                 timeout_ms=int(wait_s * 1000),
-                taken=[
-                    ps_pb2.Taken(incarnation=one.incarnation, upto=one.upto, later=sorted(one.later))
-                    for one in self._wanted
-                ],
+                taken=[one.message() for one in self._wanted],
                 **more,
             )
             limit_s = wait_s + GRACE_S

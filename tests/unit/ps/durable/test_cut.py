@@ -81,7 +81,7 @@ def ask(
         cut=name,
         phase=phase,
         timeout_ms=timeout_ms,
-        taken=[ps_pb2.Taken(incarnation=one.incarnation, upto=one.upto, later=one.later) for one in taken],
+        taken=[one.message() for one in taken],
     )
     return service.handle("Cut", header, ())[0]
 
@@ -89,7 +89,7 @@ def ask(
 def hold(service: Service, **more: Any) -> list[TakenPushes]:
     reply = ask(service, Phase.HOLD, **more)
     assert reply.is_done
-    return [TakenPushes(one.incarnation, one.upto, frozenset(one.later)) for one in reply.taken]
+    return [TakenPushes.of(one) for one in reply.taken]
 
 
 def counts(service: Service) -> list[float]:

@@ -33,8 +33,8 @@ from rich.table import Table
 
 import fleet
 from fleet.data.columns.blocks import Problems
-from fleet.data.formats.choose import format_of
 from fleet.data.formats.hashing import hash_texts
+from fleet.data.reading.from_files import format_of
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 

@@ -17,7 +17,7 @@ from harness import Timing, measure
 
 import fleet
 from fleet.data.columns.blocks import Problems
-from fleet.data.formats.choose import format_of
+from fleet.data.reading.from_files import format_of
 
 Tensors = tuple[torch.Tensor, ...]
 

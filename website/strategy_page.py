@@ -6,11 +6,10 @@ from fleet.json_form import shown
 from fleet.strategy.collective import CollectiveFields
 from fleet.strategy.common import CommonFields
 from fleet.strategy.field import AnySpec, Spec
-from fleet.strategy.group import GroupField
 from fleet.strategy.mode import MODES
 from fleet.strategy.parallel import ParallelFields
 from fleet.strategy.parameter_server import ParameterServerFields
-from fleet.strategy.record import StrategyRecord
+from fleet.strategy.record import GroupField, StrategyRecord
 from fleet.strategy.training import TrainingFields
 
 THEMES: tuple[tuple[str, type[StrategyRecord]], ...] = (

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from fleet.data.formats.hashing import hash_ids as hash_ids
     from fleet.data.formats.in_memory import batch_of as batch_of
     from fleet.data.negatives import Negatives as Negatives
+    from fleet.data.reading.from_files import Examples as Examples
     from fleet.data.reading.from_files import files as files
+    from fleet.data.reading.from_files import load as load
     from fleet.data.reading.growing import Follow as Follow
-    from fleet.data.reading.memory import Examples as Examples
-    from fleet.data.reading.memory import load as load
     from fleet.data.sharding import shard as shard
     from fleet.data.shards.base import Shard as Shard
     from fleet_tools import synthetic as synthetic
@@ -31,9 +31,8 @@ _HOMES = {
     "formats.hashing": "hash_ids",
     "formats.in_memory": "batch_of",
     "negatives": "Negatives",
-    "reading.from_files": "files",
+    "reading.from_files": "Examples files load",
     "reading.growing": "Follow",
-    "reading.memory": "Examples load",
     "sharding": "shard",
     "shards.base": "Shard",
 }

@@ -20,7 +20,7 @@ from torch.utils.data import (
     default_collate,
 )
 
-from fleet.data.reading.memory import Examples
+from fleet.data.reading.from_files import Examples
 from fleet.data.shards.base import Shard, Uneven
 from fleet.data.shards.order import block, permutation
 from fleet.data.shards.stream import set_epoch

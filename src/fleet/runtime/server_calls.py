@@ -269,7 +269,7 @@ class ServerCalls(Questions):
             torch.save(fleet.gather_state_dict(model), "model.pt")
             model.load_state_dict(torch.load("model.pt"))       # in a process without a job
         """
-        from fleet.runtime.saved.gather import gather_state_dict, rows_elsewhere
+        from fleet.runtime.saved.saving import gather_state_dict, rows_elsewhere
 
         try:
             worker = self._module_job().worker("fleet.gather_state_dict()")

@@ -2,7 +2,7 @@
 
     check.py             what a value must be
     field.py             one field: default, check, meaning
-    record.py, group.py  fields together; a group also reads as a mapping and takes a dict
+    record.py            fields together; a group also reads as a mapping and takes a dict
     parameter_server.py, collective.py, training.py, parallel.py
                          the fields, one file per theme: what is declared is honoured
     mode.py              the parameter-server modes and the fields that choose them

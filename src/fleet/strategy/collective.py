@@ -1,8 +1,7 @@
 """Fields of collective training: how workers bring gradients or parameters together."""
 
 from fleet.strategy.field import number, numbers, switch, text, whole
-from fleet.strategy.group import Group, GroupField
-from fleet.strategy.record import StrategyRecord
+from fleet.strategy.record import Group, GroupField, StrategyRecord
 
 
 class LocalSGDConfigs(Group):

@@ -1,8 +1,7 @@
 """Fields that divide one model among several workers."""
 
 from fleet.strategy.field import maybe_number, maybe_whole, switch, whole
-from fleet.strategy.group import Group, GroupField
-from fleet.strategy.record import StrategyRecord
+from fleet.strategy.record import Group, GroupField, StrategyRecord
 
 SEGMENT_MB = 32.0
 HYBRID_DEGREE = 8

@@ -2,8 +2,7 @@
 
 from fleet.strategy.check import Switch
 from fleet.strategy.field import Setting, maybe_number, switch, text, whole
-from fleet.strategy.group import Group, GroupField
-from fleet.strategy.record import StrategyRecord
+from fleet.strategy.record import Group, GroupField, StrategyRecord
 
 FORMATS = ("float32", "bfloat16", "float16", "int8")
 """In the order of their numbers in proto/ps.proto."""

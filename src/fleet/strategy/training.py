@@ -1,8 +1,7 @@
 """Fields about the training step: precision, memory, large-batch optimizers, sparsity, quantization."""
 
 from fleet.strategy.field import maybe_number, number, switch, text, whole, words
-from fleet.strategy.group import Group, GroupField
-from fleet.strategy.record import StrategyRecord
+from fleet.strategy.record import Group, GroupField, StrategyRecord
 
 
 class AMPConfigs(Group):

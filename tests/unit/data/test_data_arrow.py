@@ -24,7 +24,7 @@ import fleet
 from fleet.data import Category, Number, Schema, criteo, hash_ids
 from fleet.data.columns.blocks import FileFormat, Problems
 from fleet.data.columns.records import Records, join
-from fleet.data.formats.choose import format_of
+from fleet.data.reading.from_files import format_of
 from fleet.errors import UsageError
 from support.serving.readers import ThreadJob
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import fleet
-from fleet.data.formats.choose import format_of, name_of
 from fleet.data.formats.text import TextFormat
+from fleet.data.reading.from_files import format_of, name_of
 from fleet.errors import UsageError, UsageTypeError
 
 SCHEMA = fleet.data.criteo()

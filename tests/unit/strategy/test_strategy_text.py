@@ -14,7 +14,7 @@ from fleet.errors import FleetError, StrategyError, UnknownFieldError
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.check import Check, Finite, Many, Maybe, RefusedError, Switch, Text, Whole
 from fleet.strategy.field import Spec
-from fleet.strategy.group import GroupField
+from fleet.strategy.record import GroupField
 
 TEXT = draw.text(draw.characters(exclude_categories=["Cs"]), max_size=8)
 

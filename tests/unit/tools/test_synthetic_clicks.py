@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 import fleet
 from fleet.data import Batch, criteo, hash_ids
 from fleet.data.columns.blocks import Problems
-from fleet.data.formats.choose import format_of
+from fleet.data.reading.from_files import format_of
 from fleet.errors import UsageError, UsageTypeError
 from fleet_tools.synthetic import Clicks
 from fleet_tools.synthetic.__main__ import main

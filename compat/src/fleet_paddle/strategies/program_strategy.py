@@ -7,8 +7,7 @@ from typing import Any
 
 from fleet.errors import NotSupportedError
 from fleet.strategy import DistributedStrategy
-from fleet.strategy.group import GroupField
-from fleet.strategy.record import StrategyRecord
+from fleet.strategy.record import GroupField, StrategyRecord
 from fleet_paddle.strategies.support import NotBuiltSettings
 from fleet_programs.executor.options import BuildStrategy, ExecutionStrategy
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from fleet.errors import NotSupportedError
 from fleet.strategy.field import switch, text, whole, words
-from fleet.strategy.group import Group
+from fleet.strategy.record import Group
 
 _NUMBERS = count(1)
 _KEYS: dict[tuple[object, ...], int] = {}

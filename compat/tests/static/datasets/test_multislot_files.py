@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fleet.data import Batch, Schema
 from fleet.data.columns.blocks import Problems
 from fleet.data.columns.records import join
-from fleet.data.formats.choose import format_of
+from fleet.data.reading.from_files import format_of
 from fleet.errors import UsageError, UsageTypeError
 from fleet_programs import MultiSlot, Slot
 

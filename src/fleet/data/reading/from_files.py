@@ -1,27 +1,39 @@
-"""`fleet.data.files`: from files to this worker's batches."""
+"""`fleet.data.files` and `fleet.data.load`: from files to this worker's batches, or to samples in memory.
+
+Which format a file has: by the end of its name, by the schema, or as the user says.
+"""
 
 from __future__ import annotations
 
+import importlib
+import os
 import weakref
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any, cast, get_args
+
+import numpy as np
+import torch
 
 from fleet.api import fleet
 from fleet.checks import count_of, flag_of
 from fleet.cores import num_cores
-from fleet.data.columns.blocks import FileFormat, Problems
+from fleet.data.columns.batch import Batch
+from fleet.data.columns.blocks import Block, FileFormat, Problems
+from fleet.data.columns.records import Records, join
 from fleet.data.columns.schema import Schema
-from fleet.data.formats.choose import format_of, name_of
 from fleet.data.places.listing import Paths, list_files
+from fleet.data.places.opening import packing_of
 from fleet.data.queue import PieceSource, piece_source
 from fleet.data.reading.file_shard import FileShard
 from fleet.data.reading.growing import Follow, Watched
 from fleet.data.reading.growing_shard import GrowingShard
 from fleet.data.reading.piece_batches import PieceReader
-from fleet.data.reading.piece_order import FileSet
+from fleet.data.reading.piece_order import FileSet, Index
+from fleet.data.reading.read_ahead import ReadAhead
 from fleet.data.shards.base import Uneven
 from fleet.data.shards.workers import Workers
-from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
+from fleet.observe.bar import progress
 
 _CALL = "fleet.data.files"
 _num_made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -124,3 +136,112 @@ def default_threads() -> int:
 def _source() -> PieceSource:
     number = _num_made[fleet] = _num_made.get(fleet, 0) + 1
     return piece_source(fleet, f"files/{number}")
+
+
+_HOMES = {
+    "text": ("fleet.data.formats.text", "TextFormat"),
+    "parquet": ("fleet.data.formats.parquet", "ParquetFormat"),
+    "arrow": ("fleet.data.formats.arrow", "ArrowFormat"),
+}
+"""Name of a format -> its class, which is made of a schema and imported when first used."""
+
+_ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
+
+
+def format_of(path: str, schema: Any, given: str | FileFormat | None = None) -> FileFormat:
+    """How a file is read. `given`: the name of a format (text, parquet, arrow), or one of one's own.
+
+    Otherwise the schema says it, or the end of the file's name; the rest is text.
+    """
+    if given is not None and not isinstance(given, str):
+        if not (callable(getattr(given, "cut", None)) and callable(getattr(given, "read", None))):
+            raise UsageTypeError(f"format must be one of {', '.join(_HOMES)} or have cut() and read(), got {given!r}")
+        return given
+    if not isinstance(schema, Schema):
+        raise UsageTypeError(f"the schema must be a fleet.data.Schema, got {schema!r}")
+    if given is None and (own := schema.file_format()) is not None:
+        return cast(FileFormat, own)
+    name = given or name_of(path)
+    if name not in _HOMES:
+        raise UsageError(f"format must be one of {', '.join(_HOMES)}, got {given!r}")
+    module, kind = _HOMES[name]
+    return cast(FileFormat, getattr(importlib.import_module(module), kind)(schema))
+
+
+def name_of(path: str) -> str:
+    """The name of the format that a file seems to have."""
+    plain = path[: len(path) - len(packing_of(path) or "")]
+    return _ENDINGS.get(os.path.splitext(plain)[1].lower(), "text")
+
+
+LONG_BYTES = 200 << 20
+"""Reading files larger than this is worth a progress bar."""
+
+
+class Examples:
+    """Samples in memory, by column. `fleet.data.shard(examples, batch_size, shuffle=True)` divides them.
+
+    Any order of all samples is possible there, which files cannot give. Every worker holds all of them.
+    """
+
+    def __init__(self, schema: Schema, records: Records) -> None:
+        self.schema = schema
+        self._records = records
+
+    def __len__(self) -> int:
+        return self._records.num
+
+    def batch(self, indices: torch.Tensor) -> Batch:
+        """The samples at some positions, in memory of their own."""
+        return self.schema.batch(self._records.take(indices.numpy()))
+
+    def take(self, indices: torch.Tensor | Index) -> Examples:
+        """Some of them, as for a part to train on and one to validate with: `torch.randperm(n)[:n // 10]`."""
+        places = np.asarray(indices, dtype=np.int64)
+        if places.ndim != 1 or (len(places) and not 0 <= places.min() <= places.max() < len(self)):
+            raise UsageError(f"take() needs a row of positions from 0 to {len(self) - 1}")
+        return Examples(self.schema, self._records.take(places))
+
+
+def load(
+    paths: Paths,
+    schema: Schema,
+    *,
+    threads: int | None = None,
+    bad: float = 0.001,
+    format: FileFormat | str | None = None,  # as the files' format is called
+) -> Examples:
+    """All samples of files, in memory, in the order of the files; also without `fleet.init()`.
+
+    Arguments are those of `fleet.data.files`. Every worker loads everything: this is for data that fits into the
+    memory of each.
+    """
+    num_threads = default_threads() if threads is None else count_of("threads", threads)
+    found = file_set(paths, schema, format, shuffle=False, seed=0)
+    problems = Problems(bad)
+
+    def read(block: Block) -> Records:
+        return found.formats[block.path].read(block, problems)
+
+    blocks = found.blocks
+    ahead: ReadAhead[Block, Records] = ReadAhead(
+        iter(blocks),
+        read,
+        num_threads=num_threads,
+        most_ahead=2 * num_threads,
+        size_of=lambda block: block.size,
+        name_of=lambda block: block.path,
+    )
+    shows = found.total_bytes >= LONG_BYTES and _is_first()
+    with ahead:
+        bar = progress(ahead, "loading", len(blocks), enabled=shows, unit="block")
+        parts = [records for _, records in bar]
+    problems.finish()
+    return Examples(schema, join(parts))
+
+
+def _is_first() -> bool:
+    try:
+        return fleet.is_first_worker()
+    except NotReadyError:
+        return True

@@ -217,7 +217,7 @@ if __name__ == "__main__":
     config = json.loads(sys.argv[3])
     try:
         found = JOBS[sys.argv[2]](config)
-    except fleet.FleetError as error:
+    except (fleet.FleetError, ray.train.TrainingFailedError) as error:
         found = {"error": str(error)}
     (Path(config["folder"]) / "result").write_text(json.dumps(found))
     ray.shutdown()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -46,6 +47,26 @@ def test_nothing_is_lost_with_a_worker_a_server_and_a_node(cluster: HeldCluster,
     for worker in (0, 1):  # a step that was under way is made again, and none twice that was noted by the same life
         assert sorted({step for *_, step in job.steps(worker)}) == list(range(1, 701))
     assert not (job.folder / "run" / "fleet").exists()
+
+
+def test_a_driver_that_died_goes_on_by_name(cluster: HeldCluster, tmp_path: Path) -> None:
+    calm = cluster.start("served", folder=str(tmp_path / "calm"), steps=200).result()
+    job = cluster.start("served", folder=str(tmp_path / "rough"), steps=200)
+    job.wait_for(60)
+    job.stop()
+    began = len(job.steps(0))
+    again = cluster.start("served", folder=str(tmp_path / "rough"), steps=200)
+    assert again.result()["digest"] == calm["digest"]
+    assert again.steps(0)[began][2] >= 60, "it has begun anew"
+
+
+def test_a_server_without_its_journal_ends_the_job(cluster: HeldCluster, tmp_path: Path) -> None:
+    job = cluster.start("served", folder=str(tmp_path), steps=100_000)
+    job.wait_for(20)
+    for index in (0, 1):
+        shutil.rmtree(tmp_path / "run" / "fleet" / f"server-{index}")
+    os.kill(cluster.pids("ServerActor")[0], signal.SIGKILL)
+    assert re.search(r"server [01] is gone, and Ray does not start it again: .* is gone", job.result()["error"])
 
 
 def test_the_program_of_the_page_runs(cluster: HeldCluster, tmp_path: Path) -> None:

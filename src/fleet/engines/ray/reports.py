@@ -68,13 +68,13 @@ class _Reports(queue.Queue[Any]):
 
 
 def use_served_utils() -> None:
-    """Runs in a worker before the training function does."""
+    """Have this worker report so, before the training function runs."""
     context = get_train_context()
     context.execution_context = replace(context.execution_context, result_queue=_Reports(maxsize=1))
     set_train_fn_utils(ServedUtils())
 
 
-def nodes_key(job: str) -> str:
+def nodes_key(job: str | None) -> str:
     """Where Ray's controller notes which workers are on which node."""
     return f"fleet/{job}/nodes"
 

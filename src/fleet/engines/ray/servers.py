@@ -19,6 +19,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from fleet import env
 from fleet.errors import CommunicationError, NotReadyError, UsageError
+from fleet.job.description import Description
 from fleet.net import Directory, Endpoint, add_kind
 from fleet.ps.server.server import Server
 
@@ -62,16 +63,32 @@ class RayDirectory(Directory):
         return f"fleet/{self._job}/server-{server}"
 
 
+add_kind("ray", RayDirectory)
+
+
+def tell(variables: Mapping[str, str]) -> None:
+    """Have Fleet find these variables in this process. The rest stays: other threads of Ray's read it."""
+    for variable in env.variables():
+        if variable.name in variables:
+            variable.put(variables[variable.name])
+
+
 class ServerActor:
     """A parameter server. Where the actor is started again, it takes up its journal and says where it listens now."""
 
-    def __init__(self, index: int, variables: Mapping[str, str]) -> None:
+    def __init__(self, index: int, job: Description, resources: Mapping[str, float]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that this is deprecated; nothing has taken its place
             is_back = ray.get_runtime_context().was_current_actor_reconstructed
-        tell({**variables, "FLEET_ROLE": "server", "FLEET_INDEX": str(index), "FLEET_LIFE": str(int(is_back))})
-        directory = RayDirectory(variables[env.FLEET_JOB_ID.name])
-        self._server = _started(index, f"{ray.util.get_node_ip_address()}:0", directory)
+        tell(job.variables("server", index, life=int(is_back)))
+        if "memory" in resources:
+            env.FLEET_MEMORY_BUDGET.put(str(int(resources["memory"])))
+        self._server = _started(
+            index,
+            endpoint=f"{ray.util.get_node_ip_address()}:0",
+            directory=RayDirectory(str(job.name)),
+            device="cuda" if resources.get("GPU") else "cpu",
+        )
         self._stopped = threading.Event()
         threading.Thread(target=self._watch, name="fleet-watch", daemon=True).start()
 
@@ -96,11 +113,11 @@ class ServerActor:
                 os._exit(1)
 
 
-def _started(index: int, endpoint: str, directory: Directory) -> Server:
+def _started(index: int, **settings: Any) -> Server:
     deadline = time.monotonic() + LOCKED_S
     while True:
         try:
-            server = Server(index, endpoint=endpoint, directory=directory)
+            server = Server(index, **settings)
             server.start()
             return server
         except UsageError as error:
@@ -112,10 +129,10 @@ def _started(index: int, endpoint: str, directory: Directory) -> Server:
 class ServerGroup:
     """All servers of a job; `stop` ends them and gives their room back."""
 
-    def __init__(self, variables: Mapping[str, str], num: int, resources: Mapping[str, float], placement: str) -> None:
+    def __init__(self, job: Description, resources: Mapping[str, float], placement: str) -> None:
         """Returns when all of them listen; CommunicationError in one line if that cannot be."""
         self.actors: list[Any] = []
-        self._job, self._num = variables[env.FLEET_JOB_ID.name], num
+        self._job, num = job, job.num_servers or 0
         self._group = placement_group([dict(resources)] * num, strategy=placement)
         try:
             if not self._group.wait(PLACE_S):
@@ -124,14 +141,14 @@ class ServerGroup:
                     f"Ray has found no room for {num} servers with {dict(resources)} each within {PLACE_S:g} s, free "
                     f"are {free}; add nodes, or ask for less by servers= and resources_per_server="
                 )
-            self.actors += [self._start(index, variables, resources) for index in range(num)]
+            self.actors += [self._start(index, resources) for index in range(num)]
             for index, actor in enumerate(self.actors):
                 check(index, actor.endpoint.remote(), START_S)
         except BaseException:
             self.stop()
             raise
 
-    def _start(self, index: int, variables: Mapping[str, str], resources: Mapping[str, float]) -> Any:
+    def _start(self, index: int, resources: Mapping[str, float]) -> Any:
         own = dict(resources)
         return (
             ray.remote(ServerActor)
@@ -143,9 +160,9 @@ class ServerGroup:
                 scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=index),
                 max_restarts=MAX_RESTARTS,
                 max_task_retries=-1,
-                name=f"{self._job}-server-{index}",
+                name=f"{self._job.name}-server-{index}",
             )
-            .remote(index, dict(variables))
+            .remote(index, self._job, dict(resources))
         )
 
     def stop(self) -> None:
@@ -156,7 +173,7 @@ class ServerGroup:
         for actor in actors:
             ray.kill(actor)
         remove_placement_group(self._group)
-        RayDirectory(self._job).forget(self._num)
+        RayDirectory(str(self._job.name)).forget(self._job.num_servers or 0)
 
 
 def check(index: int, answer: Any, timeout_s: float) -> None:
@@ -171,11 +188,3 @@ def check(index: int, answer: Any, timeout_s: float) -> None:
         lines = str(error).strip().splitlines()
         cause = next((line for line in reversed(lines) if "Error: " in line), lines[-1]).strip()
         raise CommunicationError(f"server {index} is gone, and Ray does not start it again: {cause}") from None
-
-
-def tell(variables: Mapping[str, str]) -> None:
-    """Have Fleet find these variables in this process, and what they name."""
-    add_kind("ray", RayDirectory)
-    for variable in env.variables():
-        if variable.name in variables:
-            variable.put(variables[variable.name])

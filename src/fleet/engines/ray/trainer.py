@@ -19,6 +19,7 @@ from fleet.engines.ray.reports import DeathsAside, ServedCallback, nodes_key
 from fleet.engines.ray.servers import ServerGroup
 from fleet.engines.ray.workers import FleetConfig
 from fleet.errors import UsageError
+from fleet.job.description import Description
 
 POLL_S = 0.5
 """How often Ray looks after the workers of a job with servers, where RAY_TRAIN_HEALTH_CHECK_INTERVAL_S does not say."""
@@ -79,16 +80,25 @@ class Trainer(DataParallelTrainer):
             raise UsageError(
                 "dataset_config is for jobs without servers, beside which each worker has an equal part; leave it out"
             )
-        self._num_servers = servers
         self._resources = dict(resources_per_server or {"CPU": 1})
         self._placement = server_placement
-        self._folder = _folder(run, journal) if servers else None
+        self._job = None
+        if servers:
+            name = f"ray-{secrets.token_hex(4)}"
+            self._job = Description(
+                num_workers=scaling.num_workers,
+                servers=f"ray:{name}",
+                num_servers=servers,
+                durable=str(_folder(run, journal)),
+                token=secrets.token_hex(32),
+                name=name,
+            )
         self._servers: ServerGroup | None = None
         self._parts = datasets or {}
         super().__init__(
             train_func,
             train_loop_config=train_loop_config,
-            backend_config=FleetConfig(self._told(scaling) if servers else {}),
+            backend_config=FleetConfig(self._job),
             scaling_config=scaling,
             run_config=run,
             datasets={} if servers else datasets,
@@ -96,32 +106,19 @@ class Trainer(DataParallelTrainer):
             validation_config=validation_config,
         )
 
-    def _told(self, scaling: ScalingConfig) -> dict[str, str]:
-        """What all processes of a job with servers find in their environment."""
-        job = f"ray-{secrets.token_hex(4)}"
-        return {
-            "FLEET_JOB_ID": job,
-            "FLEET_JOB_TOKEN": secrets.token_hex(32),
-            "FLEET_DURABLE": str(self._folder),
-            "FLEET_SERVERS": f"ray:{job}",
-            "FLEET_SERVER_NUM": str(self._num_servers),
-            "FLEET_WORKERS": str(scaling.num_workers),
-        }
-
     def fit(self) -> Result:
         """Train to the end; raises what Ray raises if that is not reached. What the job kept is removed then."""
-        if not self._num_servers:
+        job = self._job
+        if job is None:
             return super().fit()
         env.prefer("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", str(POLL_S))
-        variables = self.backend_config.variables
-        self._servers = ServerGroup(variables, self._num_servers, self._resources, self._placement)
+        self._servers = ServerGroup(job, self._resources, self._placement)
         try:
             result = super().fit()
         finally:
             self._servers.stop()
-            _internal_kv_del(nodes_key(variables[env.FLEET_JOB_ID.name]))
-        assert self._folder is not None
-        shutil.rmtree(self._folder, ignore_errors=True)
+            _internal_kv_del(nodes_key(job.name))
+        shutil.rmtree(str(job.durable), ignore_errors=True)
         return result
 
     def _create_default_callbacks(self) -> list[Any]:
@@ -133,7 +130,7 @@ class Trainer(DataParallelTrainer):
         return [*found, ServedCallback(self._servers.actors)]
 
     def _initialize_and_run_controller(self, **arguments: Any) -> Result:
-        if self._num_servers:
+        if self._job is not None:
             arguments["failure_policy"] = DeathsAside(self.run_config.failure_config)
         return super()._initialize_and_run_controller(**arguments)
 

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -14,24 +14,24 @@ from ray.experimental.internal_kv import _internal_kv_put
 from ray.train._internal.utils import get_address_and_port
 from ray.train.backend import Backend, BackendConfig
 
-from fleet import env
 from fleet.engines.ray.reports import nodes_key, use_served_utils
 from fleet.engines.ray.servers import tell
+from fleet.job.description import Description
 
 
 @dataclass
 class FleetConfig(BackendConfig):
     """The backend of a DataParallelTrainer of Ray, for collective jobs; `Trainer` makes it by itself.
 
-    `variables` are what workers of a job with servers are told.
+    `job` describes one with servers.
     """
 
-    variables: Mapping[str, str] = field(default_factory=dict)
+    job: Description | None = None
 
     @property
     def backend_cls(self) -> type[Backend]:
         """What Ray's controller asks."""
-        return ServedBackend if self.variables else CollectiveBackend
+        return CollectiveBackend if self.job is None else ServedBackend
 
     @property
     def train_func_context(self) -> Any:
@@ -50,16 +50,14 @@ class CollectiveBackend(Backend):
         told = []
         for worker in worker_group.get_workers():
             where = worker.distributed_context
-            variables = {
-                "FLEET_ROLE": "worker",
-                "FLEET_INDEX": str(where.world_rank),
-                "FLEET_WORKERS": str(where.world_size),
+            seat = {
                 "LOCAL_RANK": str(where.local_rank),
                 "LOCAL_WORLD_SIZE": str(where.local_world_size),
                 "MASTER_ADDR": host,
                 "MASTER_PORT": str(port),
             }
-            told.append(worker.execute_async(tell, variables))
+            job = Description(where.world_size)
+            told.append(worker.execute_async(tell, job.variables("worker", where.world_rank) | seat))
         ray.get(told)
 
 
@@ -74,17 +72,24 @@ class ServedBackend(Backend):
 
     def on_start(self, worker_group: Any, backend_config: FleetConfig) -> None:
         """Tell all workers, or the one that takes the place of another, who they are."""
+        job = backend_config.job
+        assert job is not None
         told = []
         for worker in worker_group.get_workers():
             rank = worker.distributed_context.world_rank
-            own = {"FLEET_ROLE": "worker", "FLEET_INDEX": str(rank), "FLEET_LIFE": str(self._lives[rank])}
-            told += [worker.execute_async(tell, {**backend_config.variables, **own})]
-            told += [worker.execute_async(use_served_utils)]
+            variables = job.variables("worker", rank, life=self._lives[rank])
+            told.append(worker.execute_async(_be_served, variables))
             self._lives[rank] += 1
             self._nodes[rank] = worker.metadata.node_id
         ray.get(told)
         ranks = {node: [rank for rank, one in self._nodes.items() if one == node] for node in self._nodes.values()}
-        _internal_kv_put(nodes_key(backend_config.variables[env.FLEET_JOB_ID.name]), json.dumps(ranks), overwrite=True)
+        _internal_kv_put(nodes_key(job.name), json.dumps(ranks), overwrite=True)
+
+
+def _be_served(variables: Mapping[str, str]) -> None:
+    """Runs in a worker before the training function does."""
+    tell(variables)
+    use_served_utils()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+import fleet
 from fleet_tools.engines.render import ENGINES
 from support.rendered import COLLECTIVE, COMMANDS, DURABLE, ON_GPUS, SERVERS, WITH_PODS, fleetrun, manifests, of_kind
 from support.rendered import text_of as rendered
@@ -186,3 +188,23 @@ def test_servers_have_memory_for_their_budget(tmp_path: Path) -> None:
     told = fleetrun(tmp_path, *words, FLEET_MEMORY_BUDGET="4G")
     servers = of_kind(list(yaml.safe_load_all(told.stdout)), "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
     assert servers["resources"]["limits"]["memory"] == servers["resources"]["requests"]["memory"] == str(5 << 30)
+
+
+def test_the_driver_of_ray_calls_what_there_is() -> None:
+    """The words of `fleet.ray.Trainer`, read from its file: this goes without Ray."""
+    source = Path(fleet.__file__).parent / "engines" / "ray" / "trainer.py"
+    (trainer,) = (
+        one
+        for one in ast.walk(ast.parse(source.read_text()))
+        if isinstance(one, ast.ClassDef) and one.name == "Trainer"
+    )
+    (init,) = (one for one in trainer.body if isinstance(one, ast.FunctionDef) and one.name == "__init__")
+    known = {argument.arg for argument in init.args.kwonlyargs}
+    for words in COMMANDS.values():
+        line = tuple(one for one in words if one not in ("--journal", "interval"))  # which is refused
+        calls = [one for one in ast.walk(ast.parse(rendered("ray", line))) if isinstance(one, ast.Call)]
+        (call,) = (one for one in calls if isinstance(one.func, ast.Attribute) and one.func.attr == "Trainer")
+        given = {keyword.arg for keyword in call.keywords}
+        assert {"workers", "resources_per_worker", "run_config"} <= given <= known
+        assert ("servers" in given) == (words is not COLLECTIVE)
+        assert ("journal" in given) == (words is DURABLE)

@@ -20,28 +20,32 @@ _NODES = """#SBATCH --nodes={nodes} --ntasks-per-node={tasks}
 #SBATCH --cpus-per-task={cpus}   # choose
 ##SBATCH --partition={partition}   # choose, and take away one #
 ##SBATCH --mem=0   # choose: all memory of a node"""
+_RESOLVED = """for host in {hosts}; do
+    if ! getent hosts "$host" >/dev/null; then
+        echo "{name}: the name of node $host leads to no address here; ask who runs the cluster" >&2
+        exit 2
+    fi
+done
+"""
 _ONE = """first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-if ! getent hosts "$first" >/dev/null; then
-    echo "{name}: the name of node $first leads to no address here; ask who runs the cluster" >&2
-    exit 2
-fi
-srun --kill-on-bad-exit=1 {command}
+{resolved}srun --kill-on-bad-exit=1 {command}
 """
 _PLACES = '--master "$first:{port}" --nnodes "$SLURM_NNODES"'
 _HETEROGENEOUS = """
 hosts=($(scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_0"))
-port=$((20000 + SLURM_JOB_ID % 10000))
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_1" | head -n 1)  # where workers meet
+{resolved}port=$((20000 + SLURM_JOB_ID % 10000))
 FLEET_SERVERS=
 for ((n = 0; n < {servers}; n++)); do
     FLEET_SERVERS+=${{FLEET_SERVERS:+,}}${{hosts[n / {per_node}]}}:$((port + n % {per_node}))
 done
-export FLEET_SERVERS FLEET_WORKERS={workers}
+export FLEET_SERVERS FLEET_WORKERS={workers} MASTER_PORT=$((port + {servers}))
 
-srun --het-group=0 --kill-on-bad-exit=1 --output={name}-%j-server-%t.out \\
+srun --het-group=0 --kill-on-bad-exit=1 --output="{name}-$SLURM_JOB_ID-server-%t.out" \\
     bash -c 'FLEET_ROLE=server FLEET_INDEX=$SLURM_PROCID exec {server}' &
 servers=$!
 trap 'kill $servers 2>/dev/null || true' EXIT
-srun --het-group=1 --kill-on-bad-exit=1 --output={name}-%j-worker-%t.out \\
+srun --het-group=1 --kill-on-bad-exit=1 --output="{name}-$SLURM_JOB_ID-worker-%t.out" \\
     bash -c 'FLEET_ROLE=worker FLEET_INDEX=$SLURM_PROCID{device} exec {script}'
 wait $servers
 trap - EXIT
@@ -53,7 +57,9 @@ def render(job: EngineJob) -> str:
     resources = _nodes(job.num_nodes, 1, 16, "compute", _gpus(job))
     command = shlex.join(job.fleetrun()[1:])
     places = f"{_PLACES.format(port=job.meeting_port)} " if job.num_nodes > 1 else ""
-    return _head(job, resources) + _ONE.format(name=job.name, command=f"fleetrun {places}{command}")
+    return _head(job, resources) + _ONE.format(
+        resolved=_RESOLVED.format(name=job.name, hosts='"$first"'), command=f"fleetrun {places}{command}"
+    )
 
 
 def render_heterogeneous(job: EngineJob) -> str:
@@ -63,6 +69,7 @@ def render_heterogeneous(job: EngineJob) -> str:
     workers = _nodes(job.num_nodes, job.options.worker_num or 0, 4, "compute", job.worker_gpus)
     return _head(job, f"{servers}\n#SBATCH hetjob\n{workers}") + _HETEROGENEOUS.format(
         name=job.name,
+        resolved=_RESOLVED.format(name=job.name, hosts='"${hosts[@]}" "$MASTER_ADDR"'),
         servers=job.num_servers,
         per_node=per_node,
         workers=job.num_workers,

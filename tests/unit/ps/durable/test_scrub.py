@@ -7,25 +7,30 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
 from fleet.errors import CheckpointError
 from fleet.observe.metrics import events
-from fleet.ps.durable import scrub
+from fleet.ps.durable import durability, scrub
+from fleet.ps.durable.durability import Durability
 from fleet.ps.durable.scrub import Scrub
 from fleet.ps.journal import writer
 from fleet.ps.journal.files import MARK_NAME, segments_in, snapshots_in
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.verify import verify
+from fleet.ps.proto import ps_pb2
 from fleet.ps.server.figures import ServerFigures
 from fleet.ps.server.service import Service
 from support.durable.rows_on_disk import runs_in, snapshot_now, train
 from support.durable.server_state import everything
 from support.parity.training import Trainer, first_model, joined, served, strategy
+from support.plane.fuzz_requests import JOB
 from support.processes import wait_until
 
+LIMIT_S = 30.0
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -172,3 +177,35 @@ def test_it_looks_by_itself_and_slowly(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("FLEET_SCRUB_RATE", "0")
     assert Scrub(journal, list, mend)._thread is None
     journal.close()
+
+
+def test_a_server_ends_in_the_middle_of_a_snapshot_that_its_scrub_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared, begun, may_go_on = threading.Event(), threading.Event(), threading.Event()
+    rows = Durability._rows
+
+    def look(own: Scrub) -> None:
+        declared.wait(LIMIT_S)
+        own._mend(False, "for a test")
+
+    def slowly(*arguments: Any) -> RecordPart:
+        begun.set()
+        may_go_on.wait(LIMIT_S)
+        return rows(*arguments)
+
+    monkeypatch.setattr(scrub, "FIRST_S", 0.0)
+    monkeypatch.setattr(Scrub, "look", look)
+    monkeypatch.setattr(Durability, "_rows", slowly)
+    monkeypatch.setattr(durability, "portions", lambda *_: iter([(0, 1)] * 1000))
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    header = ps_pb2.DeclareRequest.Header(caller=ps_pb2.Caller(incarnation=1), job=JOB.to_json(), life=5)
+    service.handle("Declare", header, ())
+    declared.set()
+    assert begun.wait(LIMIT_S)
+    closing = threading.Thread(target=service.close)
+    closing.start()
+    wait_until(lambda: service.core.durability._is_closed, LIMIT_S, "the server to stop")  # type: ignore[union-attr]
+    may_go_on.set()
+    closing.join(LIMIT_S)
+    assert not snapshots_in(tmp_path / "server-0")

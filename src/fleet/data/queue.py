@@ -17,15 +17,18 @@ different sizes, and machines of different speed only with `uneven="join"`, at t
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, NotReadyError, NotSupportedError
+from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
 from fleet.ps.job.patience import rpc_timeout_s
 from fleet.ps.meetings.pieces import Extent
 from fleet.ps.proto import ps_pb2
+from fleet.ps.worker.life.membership import HandedBack, Membership
 
 if TYPE_CHECKING:
     import torch.distributed as dist
@@ -36,17 +39,20 @@ if TYPE_CHECKING:
 NUM_EPOCHS = 4
 """How many epochs a source remembers: a reader is in one, and may be ahead in the next."""
 WHAT = "fleet.data.files(queue=True)"
+WAIT_S = 0.1
+"""How long a worker that has read all of its own waits before it asks again whether there is more for it."""
 
 
 def piece_source(job: Fleet, name: str) -> PieceSource:
     """Where the pieces of one reader come from. Each reader has a name of its own, the same on all workers."""
-    if job.is_collective() and job.worker_num() > 1:
+    membership = None if job.progress is None else job.progress.membership
+    if membership is None and job.is_collective() and job.worker_num() > 1:
         import torch.distributed as dist
 
         return StorePieces(dist.distributed_c10d._get_default_store(), name)
-    if job.worker_num() == 1 and job.progress is None:
+    if job.progress is None and job.worker_num() == 1:
         return LocalPieces()
-    return ServerPieces(lambda: job.worker_client(WHAT), name)
+    return ServerPieces(lambda: job.worker_client(WHAT), name, membership)
 
 
 @dataclass
@@ -58,8 +64,13 @@ class _Reading:
     extent: Extent
     own: list[int] = field(default_factory=list)
     """What this worker was handed."""
+    rows_taken: dict[int, int] = field(default_factory=dict)
+    """How many rows are trained on of pieces that others have handed back."""
     num_taken: int = 0
     """How many of those were taken in this life, or lie behind its position."""
+    breaks: list[int] = field(default_factory=list)
+    """After how many of those a former life had made the last batch of what it had, which is to be the same batch."""
+    is_at_break: bool = False
     is_over: bool = False
 
 
@@ -75,6 +86,9 @@ class PieceSource(ABC):
     what is left is everything but what is done, which of each worker is `own(epoch)` less what it still reads. It is
     not everything beyond the highest piece that somebody knows.
     """
+
+    may_get_more = False
+    """Whether there may be a piece for this worker after it was told that there is none: `wait` says so."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -100,6 +114,8 @@ class PieceSource(ABC):
                     f"{len(reading.own)}: the position is of another run of the job. Start it again from a checkpoint"
                 )
             reading.num_taken = taken
+            ends = {*reading.breaks, len(reading.own)} if self.may_get_more else ()
+            reading.breaks = sorted(end for end in ends if end > taken)
             self._readings[epoch] = reading
             self._num_begun[epoch] = reading.round + 1
             for old in sorted(self._readings)[:-NUM_EPOCHS]:
@@ -109,10 +125,14 @@ class PieceSource(ABC):
         """The next piece for this worker; None when there are no more for it, and from then on."""
         with self._lock:
             reading = self._reading(epoch)
+            if reading.breaks and reading.num_taken == reading.breaks[0]:
+                del reading.breaks[0]
+                reading.is_at_break = True
+                return None
             if reading.num_taken == len(reading.own) and not reading.is_over:
                 piece = self._next(epoch, reading)
                 if piece is None:
-                    reading.is_over = True
+                    reading.is_over = not self.may_get_more
                 else:
                     reading.own.append(piece)
             if reading.num_taken == len(reading.own):
@@ -124,6 +144,19 @@ class PieceSource(ABC):
         """What this worker was handed of an epoch, in the order of its takes, those of former lives included."""
         with self._lock:
             return list(self._reading(epoch).own)
+
+    def rows_taken(self, epoch: int, piece: int) -> int:
+        """See `PieceSource`."""
+        with self._lock:
+            return self._reading(epoch).rows_taken.get(piece, 0)
+
+    def wait(self, epoch: int) -> bool:  # noqa: ARG002
+        """See `PieceSource`."""
+        return False
+
+    def back(self, epoch: int, num_done: int, rows_taken: int) -> HandedBack | None:  # noqa: ARG002
+        """See `PieceSource`."""
+        return None
 
     def _reading(self, epoch: int) -> _Reading:
         if epoch not in self._readings:
@@ -151,21 +184,63 @@ class LocalPieces(PieceSource):
 
 
 class ServerPieces(PieceSource):
-    """From the first server of a job: see `fleet.ps.meetings.pieces`."""
+    """From the first server of a job: see `fleet.ps.meetings.pieces`. `membership`: workers come and go."""
 
-    def __init__(self, client: Callable[[], Client], name: str) -> None:
+    def __init__(self, client: Callable[[], Client], name: str, membership: Membership | None = None) -> None:
         super().__init__()
         self._client = client
         self._name = name
+        self._membership = membership
+        self.may_get_more = membership is not None
+
+    def wait(self, epoch: int) -> bool:
+        """See `PieceSource`."""
+        if self._membership is None:
+            return False
+        with self._lock:
+            reading = self._reading(epoch)
+            if reading.is_at_break:  # of a former life
+                reading.is_at_break = False
+                return True
+        with LongWait(f"worker {self._client().worker}") as wait:
+            while True:
+                self._membership.idle()
+                with self._lock:
+                    reading = self._reading(epoch)
+                    reply = self._ask(epoch, reading, len(reading.own) + 1, is_idle=True)
+                    reading.own.extend(reply.pieces)
+                    reading.is_over = reply.is_over
+                if reply.pieces or reply.is_over:
+                    return bool(reply.pieces)
+                if wait.is_due:
+                    late = tuple(reply.awaited)
+                    wait.tell(Awaited(f"{workers_text(late)} to train on the last pieces of epoch {epoch}", late))
+                time.sleep(WAIT_S)
+
+    def back(self, epoch: int, num_done: int, rows_taken: int) -> HandedBack | None:
+        """See `PieceSource`."""
+        with self._lock:
+            again = self._reading(epoch).round
+        return HandedBack(queue=self._name, epoch=epoch, round=again, num_done=num_done, rows_taken=rows_taken)
 
     def _begun(self, epoch: int, reading: _Reading, taken: int) -> list[int]:
-        return self._ask(epoch, reading, 0, Extent(0, 0) if taken else reading.extent)
+        reply = self._ask(epoch, reading, 0, Extent(0, 0) if taken else reading.extent)
+        reading.breaks = list(reply.breaks)
+        return list(reply.pieces)
 
     def _next(self, epoch: int, reading: _Reading) -> int | None:
-        pieces = self._ask(epoch, reading, len(reading.own) + 1)
-        return pieces[0] if pieces else None
+        reply = self._ask(epoch, reading, len(reading.own) + 1)
+        return reply.pieces[0] if reply.pieces else None
 
-    def _ask(self, epoch: int, reading: _Reading, number: int, extent: Extent = Extent(0, 0)) -> list[int]:  # noqa: B008
+    def _ask(
+        self,
+        epoch: int,
+        reading: _Reading,
+        number: int,
+        extent: Extent = Extent(0, 0),  # noqa: B008
+        *,
+        is_idle: bool = False,
+    ) -> ps_pb2.TakeReply.Header:
         client = self._client()
 
         def header() -> ps_pb2.TakeRequest.Header:
@@ -178,6 +253,7 @@ class ServerPieces(PieceSource):
                 first=extent.first,
                 total=extent.total,
                 extra=extent.extra,
+                is_idle=is_idle,
             )
 
         try:
@@ -186,7 +262,8 @@ class ServerPieces(PieceSource):
             error.args = (f"worker {client.worker} asked for a piece of epoch {epoch}: {error}",)
             raise
         assert isinstance(reply, ps_pb2.TakeReply.Header)
-        return list(reply.pieces)
+        reading.rows_taken |= dict(zip(reply.pieces, reply.rows_taken, strict=False))
+        return reply
 
 
 class StorePieces(PieceSource):

@@ -70,6 +70,11 @@ FLEET_STANDBY = choice(
     "Whether every server has a copy on another machine, and whether a push is acknowledged after its copy has it "
     "(SYNC) or before; `fleetrun --standby` sets it.",
 )
+FLEET_ELASTIC = choice(
+    "FLEET_ELASTIC",
+    ("0", "1"),
+    "1 where workers come and go, and their number is the most there may be; `fleetrun --worker_num A:B` sets it.",
+)
 FLEET_COPY_OF = count("FLEET_COPY_OF", "Which server this process was started as a copy of; `fleetrun` sets it.")
 FLEET_MACHINE_TIMEOUT_S = seconds(
     "FLEET_MACHINE_TIMEOUT_S",
@@ -310,5 +315,13 @@ _ROLE_NAMES = (
     *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH"),
     *("FLEET_JOB_TOKEN", "FLEET_JOB_TOKEN_FILE", "FLEET_METRICS_TOKEN", "FLEET_PLAN", "FLEET_TRACE"),
     *("FLEET_CHAOS", "FLEET_CHAOS_SEED", "FLEET_CHAOS_BEGAN"),
-    *("FLEET_DURABLE", "FLEET_JOURNAL", "FLEET_LIFE", "FLEET_LAYOUT", "FLEET_STANDBY", "FLEET_COPY_OF"),
+    *(
+        "FLEET_DURABLE",
+        "FLEET_JOURNAL",
+        "FLEET_LIFE",
+        "FLEET_LAYOUT",
+        "FLEET_STANDBY",
+        "FLEET_COPY_OF",
+        "FLEET_ELASTIC",
+    ),
 )

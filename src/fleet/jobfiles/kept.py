@@ -15,6 +15,9 @@ from fleet.jobfiles import whole
 
 LEFT = "left"
 """In the folder of a worker: it has left its servers in order. Its next life removes it."""
+DRAINED = "drained"
+"""In the folder of a worker: it has left before its data was at an end, for workers come and go; its servers
+have forgotten where it was."""
 FINISHED = "finished"
 """In the folder of a job, or of one worker: nothing in here is needed any more."""
 LIFE = "life"

@@ -9,7 +9,8 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from fleet import env
-from fleet.errors import NotReadyError, RoleError, UsageError
+from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError
+from fleet.ps.job.patience import is_elastic
 from fleet.roles import Role
 from fleet.roles.questions import Questions
 from fleet.strategy import DistributedStrategy
@@ -56,6 +57,15 @@ class ServerCalls(Questions):
     def registered_job(self) -> RegisteredJob | None:
         """The job of this process, if it is of a kind that has registered itself."""
         return self._registered
+
+    def worker_num(self) -> int:
+        """Number of workers in the job; NotSupportedError where they come and go."""
+        if is_elastic() and not self.is_server():
+            raise NotSupportedError(
+                "fleet.worker_num(): workers come and go in this job (--worker_num A:B), so there is no number to "
+                "divide by; read files with fleet.data.files(..., queue=True), or give one number of workers"
+            )
+        return self.role.worker_num()
 
     def _module_job(self) -> ModuleJob:
         if self._modules is None:

@@ -10,6 +10,7 @@ import click
 from fleet import env
 from fleet.errors import CommunicationError, DeadlineError, UsageError
 from fleet.jobfiles.layouts import Layouts
+from fleet.jobfiles.scaling import ScaleNotes
 from fleet.launch.run.output import say
 
 ASK_S = 60.0
@@ -39,10 +40,20 @@ def reshard(durable: str | None, number: str) -> int:
         raise UsageError(f"fleetrun reshard: N must be a whole number >= 1, got {number}")
     if folder is None:
         raise UsageError("fleetrun reshard needs the folder of the job: fleetrun reshard N --durable DIR")
-    layouts, num_servers = Layouts(folder), int(number)
+    return go_on_with(folder, int(number))
+
+
+def go_on_with(folder: str, num_servers: int) -> int:
+    """Have the job of a folder go on with so many servers; the exit code once it does."""
+    layouts = Layouts(folder)
     num_now = _num_servers(layouts)
     if layouts.undecided is not None or layouts.has_wish:
         raise UsageError(f"the job in {folder} changes its number of servers already; wait until that is over")
+    limits = ScaleNotes(folder).limits("servers")
+    if limits is not None and not limits.least <= num_servers <= limits.most:
+        raise UsageError(
+            f"{num_servers} servers: the job in {folder} was started with --server_num {limits}; stay within that"
+        )
     if num_now == num_servers:
         raise UsageError(f"the job in {folder} has {num_servers} servers already")
     before = layouts.newest
@@ -53,13 +64,19 @@ def reshard(durable: str | None, number: str) -> int:
 
 def _num_servers(layouts: Layouts) -> int:
     """How many servers the job has; UsageError if none runs."""
-    if not layouts.durable.is_dir():
-        raise UsageError(f"--durable {layouts.durable}: there is no such folder")
-    locked = [path for path in layouts.durable.glob("server-*.lock") if _is_locked(path)]
-    if not locked:
-        raise UsageError(f"--durable {layouts.durable}: no job with servers runs there on this machine")
+    locked = running_servers(layouts.durable)
     present = layouts.present()
     return len(present.endpoints) if present is not None else len(locked)
+
+
+def running_servers(durable: Path) -> list[Path]:
+    """The locks of the servers of the job that runs in a folder; UsageError if none does."""
+    if not durable.is_dir():
+        raise UsageError(f"--durable {durable}: there is no such folder")
+    locked = [path for path in durable.glob("server-*.lock") if _is_locked(path)]
+    if not locked:
+        raise UsageError(f"--durable {durable}: no job with servers runs there on this machine")
+    return locked
 
 
 def _is_locked(path: Path) -> bool:

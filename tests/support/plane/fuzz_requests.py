@@ -100,7 +100,7 @@ def right(method: str, caller: ps_pb2.Caller) -> tuple[Any, list[NDArray[Any]]]:
         header.cut = CUT
     elif method == "Take":
         header.queue, header.total = "files", 100
-    if method in ("Keep", "Leave", "Load", "Shrink"):
+    if method in ("Join", "Keep", "Leave", "Load", "Shrink"):
         header.sequence = 1
     return header, tensors
 

@@ -39,6 +39,12 @@ class Handing:
         with self._lock:
             return self._left[epoch].pop(0) if self._left[epoch] else None
 
+    def rows_taken(self, epoch: int, piece: int) -> int:  # noqa: ARG002
+        return 0
+
+    def wait(self, epoch: int) -> bool:  # noqa: ARG002
+        return False
+
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from fleet.data.shards.base import Uneven
 from fleet.data.shards.stream import StreamShard
 from fleet.data.shards.workers import Workers
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+from fleet.ps.worker.life.membership import HandedBack
 
 log = logging.getLogger(__name__)
 
@@ -133,6 +134,16 @@ class FileShard(PieceShard):
         self._goes_on_at: tuple[Sequence[PieceSpan], Handed | None] | None = None
         self._done_before: dict[int, int] = {}
         super().__init__(reader, workers, uneven=uneven)
+        if queue is not None and workers.membership is not None:
+            workers.membership.add(self)
+
+    def hand_back(self) -> HandedBack | None:
+        """See `fleet.ps.worker.life.membership.QueueReader`."""
+        if not isinstance(self._work_in_hand, QueueWork):
+            return None
+        if isinstance(self._iterator, Reading):
+            self._iterator.close()
+        return self._work_in_hand.back()
 
     def __len__(self) -> int:
         raise UsageTypeError(

@@ -68,7 +68,7 @@ def files(
     `follow`: `paths` is a folder that grows. Each file that comes is read once, by one worker, until a file `_DONE`
     lies there, or nothing has come for so many seconds; see `fleet.data.Follow`.
     """
-    workers = Workers(fleet, _CALL)
+    workers = Workers(fleet, _CALL, has_queue=queue is True)
     count_of("batch_size", batch_size)
     flag_of("shuffle", shuffle)
     flag_of("queue", queue)

@@ -18,6 +18,7 @@ from fleet.data.reading.file_positions import Handed
 from fleet.data.reading.piece_order import EpochPieces, FileSet, PieceSpan, pass_over, rows_taken_of
 from fleet.data.reading.read_ahead import ReadAhead
 from fleet.errors import UsageError
+from fleet.ps.worker.life.membership import HandedBack
 
 MOST_BYTES_AT_ONCE = 16 << 20
 """A packed file that is larger is unpacked and read part by part; no other block is so large."""
@@ -171,6 +172,10 @@ class Work(ABC):
     def stop(self) -> None:  # noqa: B027 - most know their pieces, or have a deadline of their own
         """Let a thread that waits for a piece go; `wanted` may be asked for again."""
 
+    def wait(self) -> bool:
+        """Everything that was wanted is trained on: whether more is wanted now; it may take a while."""
+        return False
+
 
 class SpanWork(Work):
     """Spans of pieces, one after the other."""
@@ -219,10 +224,23 @@ class QueueWork(Work):
             self._source.begin(self._epoch, first, self._num_pieces, extra, self._num_done)
             self._is_begun = True
         for number in list(self._held):
-            yield Piece(number, self._rows_taken.get(number, 0))
+            yield Piece(number, self._rows_of(number))
         while (taken := self._source.take(self._epoch)) is not None:
             self._held.append(taken)
-            yield Piece(taken, self._rows_taken.get(taken, 0))
+            yield Piece(taken, self._rows_of(taken))
+
+    def _rows_of(self, piece: int) -> int:
+        """How many rows of a piece are trained on: by this worker, by the run before, or by one that handed it back."""
+        return max(self._rows_taken.get(piece, 0), self._source.rows_taken(self._epoch, piece))
+
+    def wait(self) -> bool:
+        return self._source.wait(self._epoch)
+
+    def back(self) -> HandedBack | None:
+        """What this worker says of the epoch when it leaves; its threads have ended."""
+        if not self._is_begun:
+            return None
+        return self._source.back(self._epoch, self._num_done, next(iter(self._begun.values()), 0))
 
     def note(self, finished: list[int], begun: Piece | None) -> None:
         for number in finished:
@@ -252,11 +270,15 @@ class Reading(Iterator[Taken]):
         self._live: Generator[Taken, None, None] | None = None
 
     def __next__(self) -> Taken:
-        if self._live is None:
-            self._live = self._reader.batches(self._pieces, self._work)
-        taken = next(self._live)
-        self._work.note(taken.finished, taken.begun)
-        return taken
+        while True:
+            if self._live is None:
+                self._live = self._reader.batches(self._pieces, self._work)
+            if (taken := next(self._live, None)) is not None:
+                self._work.note(taken.finished, taken.begun)
+                return taken
+            if not self._work.wait():
+                raise StopIteration
+            self.close()
 
     def close(self) -> None:
         """End the threads, and forget what they have read."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from fleet.errors import CommunicationError, RoleError, UsageError
+from fleet.errors import CommunicationError, NotSupportedError, RoleError, UsageError
 
 if TYPE_CHECKING:
     from fleet.api import Fleet
@@ -22,15 +22,21 @@ class Workers:
     In a job of one worker nothing is ever sent.
     """
 
-    def __init__(self, job: Fleet, call: str = "fleet.data.shard") -> None:
-        """`call` is what the user has called, for errors."""
+    def __init__(self, job: Fleet, call: str = "fleet.data.shard", *, has_queue: bool = False) -> None:
+        """`call` is what the user has called, for errors; `has_queue`: server 0 says what each worker reads."""
         if job.is_server():
             raise RoleError(f"{call} divides data among workers; this process is a server")
         self._call = call
-        self.index = job.worker_index()
-        self.num = job.worker_num()
-        self.is_collective = self.num > 1 and job.is_collective()
         self.progress = job.progress
+        self.membership = None if self.progress is None else self.progress.membership
+        """Where workers come and go. Then each is alone as far as readers know: what it reads is the queue's to say."""
+        if self.membership is not None and not has_queue:
+            raise NotSupportedError(
+                f"{call} divides data by the number of workers, and in this job they come and go (--worker_num A:B); "
+                "read files with fleet.data.files(..., queue=True), or give one number of workers"
+            )
+        self.index, self.num = (0, 1) if self.membership is not None else (job.worker_index(), job.worker_num())
+        self.is_collective = self.num > 1 and job.is_collective()
         self._job = job
 
     def join(self) -> AbstractContextManager[Any]:

@@ -19,7 +19,7 @@ MAX_LIVES = 10
 
 @dataclass(frozen=True)
 class Nodes:
-    """How many machines a job may have; prints as it was written, `2` or `1:2`."""
+    """How many machines, workers or servers a job may have; prints as it was written, `2` or `1:2`."""
 
     least: int
     most: int
@@ -33,16 +33,16 @@ class Nodes:
         return self.least < self.most
 
     @classmethod
-    def parse(cls, text: str) -> Nodes:
+    def parse(cls, text: str, option: str = "--nnodes", what: str = "machine") -> Nodes:
         """Read `N` or `A:B`; UsageError if it is neither."""
         numbers = text.split(":")
         if len(numbers) > 2 or not all(number.isascii() and number.isdigit() for number in numbers):
-            raise UsageError(f"--nnodes {text!r} is neither a number of machines, such as 2, nor a range, such as 2:4")
+            raise UsageError(f"{option} {text!r} is neither a number of {what}s, such as 2, nor a range, such as 2:4")
         nodes = cls(int(numbers[0]), int(numbers[-1]))
         if nodes.least < 1:
-            raise UsageError(f"--nnodes {text}: a job has at least 1 machine; write 1 or more before the colon")
+            raise UsageError(f"{option} {text}: a job has at least 1 {what}; write 1 or more before the colon")
         if nodes.least > nodes.most:
-            raise UsageError(f"--nnodes {text}: the least comes first; write {nodes.most}:{nodes.least}")
+            raise UsageError(f"{option} {text}: the least comes first; write {nodes.most}:{nodes.least}")
         return nodes
 
 
@@ -65,6 +65,10 @@ class Options:
     workers: str | None = None
     server_num: int | None = None
     worker_num: int | None = None
+    """The most there may be, where workers come and go; of servers, those at the beginning."""
+    server_range: Nodes | None = None
+    worker_range: Nodes | None = None
+    """How many there may be, where their number may change; None: it is what it is."""
     server_device: ServerDevice | None = None
     log_dir: str = "log"
     max_restart: int = 0
@@ -110,6 +114,7 @@ class Options:
         return sorted(
             (_BANNER_NAMES.get(field.name, field.name), _show(field.name, getattr(self, field.name)))
             for field in fields(self)
+            if not field.name.endswith("_range")
         )
 
 

@@ -13,7 +13,7 @@ from fleet._version import __version__
 from fleet.errors import UsageError
 from fleet.jobfiles.chaos_spec import Chaos
 from fleet.launch.arguments.options import MAX_LIVES, Nodes, Options
-from fleet.launch.arguments.values import WholeNumber
+from fleet.launch.arguments.values import NumberOrRange, WholeNumber
 from fleet.observe.tracing.window import Window
 
 EPILOG = """
@@ -102,6 +102,7 @@ ELSEWHERE = {
 
 
 _POSITIVE = WholeNumber(1)
+_COUNT = NumberOrRange()
 _INDEX = WholeNumber(0)
 _PORT = WholeNumber(1, 65535)
 _PORT_OR_FREE = WholeNumber(0, 65535)
@@ -137,14 +138,19 @@ _PORT_OR_FREE = WholeNumber(0, 65535)
     help="Number of machines that meet at --master; A:B: at least A, at most B, which come and go.",
 )
 @click.option("--rank", type=_INDEX, help="Index of this machine.  [default: by address or by arrival]")
-@click.option("--server_num", "--server-num", type=_POSITIVE, help="Parameter servers to start on this machine.")
+@click.option(
+    "--server_num",
+    "--server-num",
+    type=_COUNT,
+    help="Parameter servers to start on this machine; A:B: A of them, and fleetrun scale may make it up to B.",
+)
 @click.option(
     "--worker_num",
     "--worker-num",
     "--trainer_num",
     "--trainer-num",
-    type=_POSITIVE,
-    help="Workers to start beside the servers.",
+    type=_COUNT,
+    help="Workers to start beside the servers; A:B: A of them, and up to B come and go while the job runs.",
 )
 @click.option(
     "--server_device",
@@ -251,6 +257,10 @@ def parse(**arguments: Any) -> Options:
     """Start SCRIPT on several workers, with or without parameter servers, on one machine or many."""
     if arguments["max_restart"] is None:
         arguments["max_restart"] = 0 if arguments["durable"] is None else MAX_LIVES
+    for role, at_first in (("server", "least"), ("worker", "most")):
+        given: Nodes | None = arguments[f"{role}_num"]
+        arguments[f"{role}_range"] = given if given is not None and given.is_range else None
+        arguments[f"{role}_num"] = None if given is None else getattr(given, at_first)
     return Options(**arguments)
 
 

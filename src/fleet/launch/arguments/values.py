@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from fleet.errors import UsageError
+from fleet.launch.arguments.options import Nodes
 
 
 def check_folder(path: Path, option: str = "--log_dir") -> None:
@@ -43,6 +44,20 @@ class WholeNumber(click.ParamType[int]):
             hint = "; leave it out for one worker per GPU" if value in ("gpu", "auto") else ""
             raise UsageError(f"{option} must be a whole number {bounds}, got {value}{hint}")
         return number
+
+
+class NumberOrRange(click.ParamType[Nodes]):
+    """How many there are, `2`, or how many there may be, `1:8`."""
+
+    name = "N|A:B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Nodes:
+        """The number or the range; UsageError that names the option for anything else."""
+        if ":" not in str(value):
+            number = WholeNumber(1).convert(value, param, ctx)
+            return Nodes(number, number)
+        option = param.opts[0] if param is not None else "this option"
+        return Nodes.parse(str(value), option, "process")
 
 
 def with_optional_value(

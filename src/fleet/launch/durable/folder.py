@@ -17,6 +17,7 @@ from pathlib import Path
 from fleet.errors import UsageError
 from fleet.jobfiles.kept import clear_finished, is_finished
 from fleet.jobfiles.layouts import Decided, Layouts
+from fleet.jobfiles.scaling import ScaleNotes
 from fleet.jobfiles.terms import Terms
 from fleet.launch.arguments.options import Options
 
@@ -85,10 +86,11 @@ def refuse_other_number(options: Options) -> None:
 
 
 def remove_layouts(options: Options) -> None:
-    """The job has ended in order: nothing is left of its layouts and terms."""
+    """The job has ended in order: nothing is left of its layouts, its terms, and how many workers were wanted."""
     if options.durable is not None:
         Layouts(options.durable).remove()
         Terms(options.durable).remove()
+        ScaleNotes(options.durable).remove()
 
 
 def lock(options: Options, name: str, resources: ExitStack) -> int | None:

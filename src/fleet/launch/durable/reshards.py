@@ -14,9 +14,11 @@ from pathlib import Path
 
 from fleet import env
 from fleet.errors import FleetError
+from fleet.job.lives import Lives
 from fleet.jobfiles.layouts import Layouts
 from fleet.launch.arguments.options import Options
 from fleet.launch.durable import folder as durable
+from fleet.launch.durable.staff import Staff
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
 from fleet.launch.processes.logs import ReadyProcess, open_log
@@ -48,7 +50,31 @@ class Reshards:
         self._to_stop: dict[int, float] = {}
         """Layouts whose servers will be, and when."""
 
-    def asked(self) -> list[ReadyProcess]:
+    def look(self, crew: Staff, lives: Lives[Child]) -> None:
+        """Start the servers of a layout that the job asks for; stop those of one that has had its time."""
+        if made := self._asked():
+            try:
+                crew.add(made)
+            except OSError as error:
+                self._failed(f"fleetrun cannot start servers: {error.strerror or error}")
+            else:
+                self._begun(made)
+        self._stop_past(crew.children, lives.forget)
+
+    def takes(self, child: Child, crew: Staff) -> bool:
+        """Whether a process that has ended is a server of a layout that has had its time.
+
+        After the last of its layout, what they have left is removed.
+        """
+        layout = child.plan.layout
+        if child.plan.role != "server" or layout not in (*self._past, *self._to_stop):
+            return False
+        crew.release(child)
+        if not _running(crew.children, layout):
+            self._layouts.clear_servers(lambda number: number == layout)
+        return True
+
+    def _asked(self) -> list[ReadyProcess]:
         """The servers to start now, if somebody has asked for some."""
         number = self._layouts.newest if self._layouts.folder.exists() else 0
         if self._starting is not None or number <= self._last or self._layouts.decided(number) is not None:
@@ -70,18 +96,18 @@ class Reshards:
         log.warning("starting %d new %s, to take the place of those that run", num_servers, kind)
         return made
 
-    def begun(self, made: Sequence[ReadyProcess]) -> None:
-        """Let worker 0 know that the servers of `asked` have been started."""
+    def _begun(self, made: Sequence[ReadyProcess]) -> None:
+        """Let worker 0 know that the servers of `_asked` have been started."""
         assert self._starting is not None
         self._layouts.start(self._starting, [one.plan.endpoint for one in made])
 
-    def failed(self, why: str) -> None:
-        """Let worker 0 know that the servers of `asked` could not be started."""
+    def _failed(self, why: str) -> None:
+        """Let worker 0 know that the servers of `_asked` could not be started."""
         assert self._starting is not None
         self._layouts.start(self._starting, (), why)
         self._layouts.decide(self._starting, abandoned=why)
 
-    def stop_past(self, children: Sequence[Child], forget: Callable[[Child], None]) -> None:
+    def _stop_past(self, children: Sequence[Child], forget: Callable[[Child], None]) -> None:
         """Stop the servers of a layout that has had its time, once that is decided; `forget` those that are away."""
         now = time.monotonic()
         if self._starting is not None and (decided := self._layouts.decided(self._starting)) is not None:
@@ -104,16 +130,6 @@ class Reshards:
         for layout in [one for one, at in self._past.items() if now > at]:
             for child in _running(children, layout):
                 child.signal(signal.SIGKILL)
-
-    def is_past(self, child: Child) -> bool:
-        """Whether a process is a server of a layout that has had its time."""
-        return child.plan.role == "server" and child.plan.layout in (*self._past, *self._to_stop)
-
-    def ended(self, child: Child, children: Sequence[Child]) -> None:
-        """Such a server has ended; after the last of its layout, what they have left is removed."""
-        layout = child.plan.layout
-        if not _running(children, layout):
-            self._layouts.clear_servers(lambda number: number == layout)
 
     def _why_not(self) -> str:
         layout = self._plan.layout

@@ -1,6 +1,6 @@
 """Options and what the machines have agreed on -> plan: the same arguments give the same plan, on whatever machine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fleet import env, net
@@ -93,6 +93,8 @@ def server_plan(options: Options, machine: Machine, layout: JobLayout, network: 
         "PADDLE_TRAINER_ENDPOINTS": join(layout.workers),
         "PADDLE_TRAINERS_NUM": str(len(layout.workers)),
     }
+    if options.worker_range is not None:
+        common[env.FLEET_ELASTIC.name] = "1"
     if layout.number:
         common[env.FLEET_LAYOUT.name] = str(layout.number)
     processes = (*_servers(options, machine, layout, common), *_workers(options, machine, layout, common))
@@ -132,21 +134,28 @@ def _workers(options: Options, machine: Machine, layout: JobLayout, common: Mapp
     found = []
     for local_rank, index in enumerate(layout.local_workers):
         endpoint = layout.workers[index]
-        own = {
-            "TRAINING_ROLE": "TRAINER",
-            "PADDLE_TRAINER_ID": str(index),
-            "PADDLE_CURRENT_ENDPOINT": str(endpoint),
-            "PADDLE_RANK_IN_NODE": str(local_rank),
-            "FLEET_DEVICE": "cuda" if gpus else "cpu",
-        }
-        device = "cpu"
-        if gpus:
-            own["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
-            own["FLAGS_selected_gpus"] = gpus[local_rank % len(gpus)]
-            device = f"gpu {own['FLAGS_selected_gpus']}"
+        own, device = worker_variables(endpoint, index, local_rank, gpus or ())
         log_path = Path(options.log_dir) / f"workerlog.{index}"
         found.append(ProcessPlan("worker", index, str(endpoint), device, command(options), {**own, **common}, log_path))
     return found
+
+
+def worker_variables(
+    endpoint: net.Endpoint, index: int, local_rank: int, gpus: Sequence[str]
+) -> tuple[dict[str, str], str]:
+    """What one worker beside servers is told, and the device that it has."""
+    own = {
+        "TRAINING_ROLE": "TRAINER",
+        "PADDLE_TRAINER_ID": str(index),
+        "PADDLE_CURRENT_ENDPOINT": str(endpoint),
+        "PADDLE_RANK_IN_NODE": str(local_rank),
+        "FLEET_DEVICE": "cuda" if gpus else "cpu",
+    }
+    if not gpus:
+        return own, "cpu"
+    own["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+    own["FLAGS_selected_gpus"] = gpus[local_rank % len(gpus)]
+    return own, f"gpu {own['FLAGS_selected_gpus']}"
 
 
 def _step_variables(machine: Machine, num_servers: int) -> dict[str, str]:

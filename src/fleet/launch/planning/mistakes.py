@@ -57,9 +57,28 @@ def refuse_contradictions(options: Options) -> None:
         raise UsageError("--dry-run cannot show a job that meets at --master: other machines' ports are not known yet")
     if options.banner and options.quiet:
         raise UsageError("--banner shows more and --quiet less than usual; give one of them")
+    _refuse_ranges(options)
     _refuse_chaos(options)
     if options.selfcheck and options.script:
         raise UsageError(f"--selfcheck takes the place of a script; leave out {options.script}")
+
+
+def _refuse_ranges(options: Options) -> None:
+    """Where the number of workers, or of servers, cannot change."""
+    for role, limits in (("worker", options.worker_range), ("server", options.server_range)):
+        if limits is None:
+            continue
+        given = f"--{role}_num {limits}"
+        if options.render is not None:
+            raise NotSupportedError(f"{given}: what --render prints has one number of {role}s; give one")
+        if options.durable is None:
+            raise UsageError(
+                f"{given}: processes come and go in a durable job only; add --durable DIR, or give one number"
+            )
+        if options.master is not None or options.servers is not None or options.workers is not None:
+            raise NotSupportedError(f"{given}: the number of {role}s changes on one machine only; give one number")
+        if options.standby is not None:
+            raise NotSupportedError(f"{given}: not while servers have copies; leave --standby out, or give one number")
 
 
 def _refuse_chaos(options: Options) -> None:

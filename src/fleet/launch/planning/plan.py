@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,6 +64,11 @@ class LaunchPlan:
     def followed(self) -> ProcessPlan:
         """The process whose log is shown on the terminal: the first worker here, else the first server."""
         return next((process for process in self.processes if process.role == "worker"), self.processes[0])
+
+    def with_workers(self, indexes: Collection[int]) -> LaunchPlan:
+        """The same plan, with these workers only."""
+        kept = (one for one in self.processes if one.role != "worker" or one.index in indexes)
+        return replace(self, processes=tuple(kept))
 
     def with_variables(self, variables: Mapping[str, str]) -> LaunchPlan:
         """The same plan, whose processes are told this as well."""

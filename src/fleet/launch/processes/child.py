@@ -175,6 +175,12 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
+    def tell(self, number: int) -> None:
+        """Send a signal to the process alone, which it has a use for: whatever else it does is still looked at."""
+        if self.is_running and not self._is_reaped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
     def reap(self) -> None:
         """End what is left of its group, release its process id, remove its notes."""
         if self._is_reaped:

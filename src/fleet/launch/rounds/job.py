@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from fleet.launch.arguments.options import Options
 from fleet.launch.durable import folder as durable
 from fleet.launch.durable.reshards import Reshards
+from fleet.launch.durable.scaling import Scaling, note_limits
 from fleet.launch.meet.job_token import own_token
 from fleet.launch.meet.messages import JobOverError
 from fleet.launch.meet.team import Round, Team
@@ -22,6 +23,7 @@ from fleet.launch.processes import guard
 from fleet.launch.processes.guard import Guard
 from fleet.launch.processes.logs import JobIdentity, ReadyProcess, open_log
 from fleet.launch.rounds.prepare import Prepared, prepare
+from fleet.launch.run.contract import Changer
 from fleet.launch.run.crew import Crew
 from fleet.launch.run.outcome import RoundOutcome, stopped_by
 from fleet.launch.run.output import say
@@ -120,12 +122,12 @@ class Job:
             ready = list(map(ReadyProcess, plan.processes, logs, locks))
             identity = JobIdentity(self._job_id, token, this.restart)
             crew = Crew(ready, plan.followed, identity, self._guard, this.news.put)
-            reshards = None if self._options.durable is None else Reshards(self._options, plan, holds)
+            changers = self._changers(plan, holds)
             station = None
             if orders is not None:
                 hosts = tuple(offer.host for offer in this.offers)
                 station = Station(self._options, plan, orders, hosts, holds, self._team.tell)
-            self._attempt = Attempt(plan, crew, self._team, this.news, striker, reshards, self._show, station)
+            self._attempt = Attempt(plan, crew, self._team, this.news, striker, changers, self._show, station)
             if self._signalled is not None:
                 self._attempt.signalled(self._signalled)
             try:
@@ -138,6 +140,16 @@ class Job:
             self._team.failed(stopped_by(self._signalled, plan.layout.host))
             return RoundOutcome(outcome.code or 128 + self._signalled)
         return outcome
+
+    def _changers(self, plan: LaunchPlan, holds: ExitStack) -> list[Changer]:
+        """Who starts and stops processes of a durable job while it runs."""
+        options = self._options
+        if options.durable is None:
+            return []
+        note_limits(options)
+        reshards = Reshards(options, plan, holds)
+        limits = options.worker_range
+        return [reshards] if limits is None else [reshards, Scaling(options, plan, limits, holds)]
 
     def _show(self, attempt: Attempt) -> None:
         """Called when the processes of a round have started: from now on they can be watched."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from fleet.launch.arguments.options import Options
 from fleet.launch.durable import folder
+from fleet.launch.durable.scaling import first_workers
 from fleet.launch.meet.agree import agree
 from fleet.launch.meet.beginning import begin
 from fleet.launch.meet.team import Round, Team
@@ -55,4 +56,6 @@ def prepare(options: Options, team: Team, holds: ExitStack) -> Prepared:
         layout = replace(layout, number=present.number)
     network = network_variables(layout, has_gpus=machine.has_gpus)
     plan = make_plan(options, machine, layout, network)
+    if options.worker_range is not None:
+        plan = plan.with_workers(first_workers(options, options.worker_range))
     return Prepared(plan if orders is None else with_copies(options, plan, orders), this, orders)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from fleet.job.lives import Lives
+from fleet.launch.durable.staff import Staff
 from fleet.launch.processes.child import Child
 
 
@@ -25,6 +27,16 @@ class Calm:
 
     def stop(self) -> None:
         """Go on doing nothing."""
+
+
+class Changer(Protocol):
+    """Who starts and stops processes while a job runs, because it wants more of them, or fewer (`durable`)."""
+
+    def look(self, crew: Staff, lives: Lives[Child]) -> None:
+        """Start and stop what is to be; called again and again."""
+
+    def takes(self, child: Child, crew: Staff) -> bool:
+        """Whether a process that has ended was to end, and has been seen to."""
 
 
 @dataclass(frozen=True)

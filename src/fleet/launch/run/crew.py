@@ -78,10 +78,11 @@ class Crew:
             child.when_it_exits(self._tell)
         return self.children[-len(ready) :]
 
-    def drop(self, child: Child) -> None:
-        """Forget a process that was released, whose place nobody takes here."""
+    def drop(self, child: Child) -> ReadyProcess:
+        """Forget a process that was released, whose place nobody takes here; what it was started with."""
         place = self.children.index(child)
-        del self.children[place], self._ready[place]
+        del self.children[place]
+        return self._ready.pop(place)
 
     def change(self, child: Child, **changes: Any) -> None:
         """Have a process that runs be something else from now on, also when it is started again."""

@@ -11,7 +11,7 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -22,14 +22,13 @@ from fleet.job.lives import Lives
 from fleet.job.restart_policy import is_unfit
 from fleet.jobfiles.joining import unstopped_text
 from fleet.launch.durable import finished
-from fleet.launch.durable.reshards import Reshards
 from fleet.launch.meet.messages import AllDone, NodeFailed, Regroup
 from fleet.launch.meet.team import Team
 from fleet.launch.planning.durable_job import recovery_s
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
 from fleet.launch.run import report, unserved
-from fleet.launch.run.contract import Calm, Signalled, Striker
+from fleet.launch.run.contract import Calm, Changer, Signalled, Striker
 from fleet.launch.run.crew import STDOUT, Crew
 from fleet.launch.run.follow import LogFollower
 from fleet.launch.run.outcome import RoundOutcome, failed_elsewhere, is_any_final, is_before, stopped_by
@@ -59,8 +58,8 @@ LOOK_EVERY_S = 1.0
 """How soon a wait that a process has noted is told."""
 REAP_EVERY_S = 30.0
 """How long an orphan that we adopted may stay a zombie."""
-RESHARD_S = 0.2
-"""How soon a wish for another number of servers is seen."""
+CHANGE_S = 0.2
+"""How soon a wish for another number of servers or workers is seen."""
 STDERR = 2
 
 Event = Child | Signalled | NodeFailed | Regroup | AllDone | Orders | Forsaken
@@ -76,7 +75,7 @@ class Attempt:
         team: Team,
         events: SimpleQueue[Any],
         chaos: Striker | None = None,
-        reshards: Reshards | None = None,
+        changers: Sequence[Changer] = (),
         show: Callable[[Attempt], None] = lambda _: None,
         station: Station | None = None,
     ) -> None:
@@ -87,7 +86,7 @@ class Attempt:
         self._events = events
         self.lives: Lives[Child] = Lives(plan.max_lives)
         self._chaos: Striker = chaos or Calm()
-        self._reshards = reshards
+        self._changers = changers
         self._station = station
         self._show = show
         """Called once all processes have started."""
@@ -162,16 +161,12 @@ class Attempt:
                     self._station.obey(event)
                 case Child() if self._station is not None and self._station.takes(event):
                     pass
-                case Child() if self._reshards is not None and self._reshards.is_past(event):
-                    self._crew.release(event)
-                    self._reshards.ended(event, self._crew.children)
+                case Child() if any(one.takes(event, self._crew) for one in self._changers):
+                    self._look_for_the_end()
                 case Child(status=0) if event.plan.role == "server" and not finished.is_stopped_early(event):
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
                 case Child(status=0) if event.plan.role == "worker":
-                    if all(worker.status == 0 for worker in self._crew.workers):
-                        self._team.done()
-                        if self._plan.layout.num_nodes > 1:
-                            log.info("the workers of this machine have finished; waiting for the other machines")
+                    self._look_for_the_end()
                 case Child() if self.lives.died(event):
                     self._crew.release(event)
                     self._crew.sweep_after(event)
@@ -192,11 +187,11 @@ class Attempt:
         """What happened next, or None if nothing did for a while."""
         for child in self.lives.take_due():
             self._start_again(child)
-        if self._reshards is not None:
-            self._change_servers(self._reshards)
+        for one in self._changers:
+            one.look(self._crew, self.lives)
         look_s = min(LOOK_EVERY_S if self._all_done_at is None else TICK_S, self.lives.look())
-        if self._reshards is not None:
-            look_s = min(look_s, RESHARD_S)
+        if self._changers:
+            look_s = min(look_s, CHANGE_S)
         if self._station is not None:
             self._station.look()
         try:
@@ -211,16 +206,13 @@ class Attempt:
             log.warning("%s", line)
         return in_vain
 
-    def _change_servers(self, reshards: Reshards) -> None:
-        """Start the servers of a layout that the job asks for; stop those of one that has had its time."""
-        if made := reshards.asked():
-            try:
-                self._crew.add(made)
-            except OSError as error:
-                reshards.failed(f"fleetrun cannot start servers: {error.strerror or error}")
-            else:
-                reshards.begun(made)
-        reshards.stop_past(self._crew.children, self.lives.forget)
+    def _look_for_the_end(self) -> None:
+        """A worker has ended in order: if it was the last one here, its machine is done."""
+        workers = self._crew.workers
+        if workers and all(worker.status == 0 for worker in workers):
+            self._team.done()
+            if self._plan.layout.num_nodes > 1:
+                log.info("the workers of this machine have finished; waiting for the other machines")
 
     def _obey(self, number: int) -> RoundOutcome:
         name = signal.Signals(number).name

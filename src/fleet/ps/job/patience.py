@@ -37,6 +37,11 @@ def is_durable() -> bool:
     return env.FLEET_DURABLE.text() is not None
 
 
+def is_elastic() -> bool:
+    """Whether this process belongs to a job whose workers come and go."""
+    return env.FLEET_ELASTIC.get() == "1"
+
+
 def step_timeout_s() -> float:
     """Seconds a synchronous step waits for the other workers; VariableError when FLEET_STEP_TIMEOUT_S is malformed.
 

@@ -13,7 +13,7 @@ from fleet.json_form import JsonForm, shown
 from fleet.ps.job.checks import checked, checked_name, instance_of, refuse_twice, set_frozen
 from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.named_spec import A_RULE, AN_ENTRY, AN_INITIALIZER, EntrySpec, InitializerSpec, RuleSpec
-from fleet.strategy.check import Finite, Many, Maybe, Text, Whole
+from fleet.strategy.check import Finite, Many, Maybe, Switch, Text, Whole
 from fleet.strategy.mode import Mode
 from fleet.strategy.parameter_server import FORMATS
 
@@ -112,6 +112,7 @@ class JobSpec(JsonForm):
     kept: tuple[KeptTensor, ...] = ()  # buffers, frozen parameters: what the workers have beside tables and dense
     first_rows: tuple[str, ...] = ()  # tables that begin with rows of worker 0
     clip_norm: float | None = None  # the largest norm of what one step of an optimizer applies; None: any
+    is_elastic: bool = False  # whether workers come and go; then `num_workers` is the most that there may be
 
     def __post_init__(self) -> None:
         set_frozen(
@@ -130,6 +131,7 @@ class JobSpec(JsonForm):
                 for index, tensor in enumerate(self.kept)
             ),
             clip_norm=checked("job", "clip_norm", self.clip_norm, Maybe(Finite(above=0))),
+            is_elastic=checked("job", "is_elastic", self.is_elastic, Switch()),
         )
         refuse_twice("table", (table.name for table in self.tables))
         names = Text(tuple(table.name for table in self.tables))

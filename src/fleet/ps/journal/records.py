@@ -60,6 +60,8 @@ class Kind(IntEnum):
     """A push of a synchronous step that is kept until the step is complete, where servers have copies."""
     COMPLETE = 15
     """A synchronous step whose pushes were collected."""
+    JOIN = 16
+    """Steps wait for a worker from now on, or no more, where workers come and go."""
     # Only in snapshots.
     STATE = 20
     DENSE = 21

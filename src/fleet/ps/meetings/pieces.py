@@ -7,28 +7,23 @@ pieces of a worker that does not come back go to nobody else: a server does not 
 Memory is bounded. If there is much to remember, only the newest epochs of a queue are remembered. For older ones it is
 known how many pieces each worker had, which is enough to tell it that there are no more.
 
-Near the end of an epoch a slow worker that takes one more piece would hold everybody up. It is told that there are no
-more, if faster workers will have done all that is left before it could have done that piece. Among those
-that still take pieces the fastest is never told so: everything is handed out.
-
-How fast workers are is measured, not part of a server's state: after a restart everybody is handed pieces until it is
-known again.
+Where workers come and go (`PieceQueues.is_elastic`), one that leaves hands back what it has not read, and others get
+that first. So an epoch is over for all when every piece is trained on: a worker that has read all of its own says that
+it is idle, and asks again until another piece is left for it, or everybody who was handed one is idle.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from fleet.errors import CommunicationError, NotReadyError, UsageError
-
-if TYPE_CHECKING:
-    from fleet.ps.proto import ps_pb2
+from fleet.ps.meetings.pace import Pace
+from fleet.ps.proto import ps_pb2
 
 # How many of the newest epochs of a queue are always remembered; how many epochs of all queues, and how many pieces, as
 # long as there is room; and for how many epochs only counts are.
@@ -39,69 +34,6 @@ PIECES_KEPT = 200_000
 NUM_FORGOTTEN = 4096
 MAX_NAME = 200
 MAX_PIECES = 10_000_000
-
-
-SHORTEST_S = 0.05
-"""Pieces that take less than this hold up nobody."""
-MUCH_SLOWER = 1.5
-NUM_MEASURED = 4
-"""Takes of a worker before its pace is believed. The first two come at once: one piece is read ahead."""
-
-
-@dataclass
-class _Runner:
-    began_at: float
-    last_at: float
-    num_takes: int = 1
-    is_over: bool = False
-
-    @property
-    def piece_s(self) -> float | None:
-        """Seconds for a piece, if they are known."""
-        if self.num_takes < NUM_MEASURED:
-            return None
-        return (self.last_at - self.began_at) / (self.num_takes - 2)
-
-    def is_running(self, now: float) -> bool:
-        """Whether it is likely to come again."""
-        piece_s = self.piece_s
-        return not self.is_over and piece_s is not None and now - self.last_at < 3 * piece_s + SHORTEST_S
-
-
-class Pace:
-    """How fast each worker goes through one epoch. `clock` tells seconds."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._runners: dict[int, _Runner] = {}
-
-    def note(self, worker: int) -> None:
-        """A worker asks for a piece that it has not had."""
-        now = self._clock()
-        runner = self._runners.get(worker)
-        if runner is None:
-            self._runners[worker] = _Runner(now, now)
-        else:
-            runner.num_takes += 1
-            runner.last_at = now
-
-    def holds_up(self, worker: int, num_left: int) -> bool:
-        """Whether a worker that has asked would end with one more piece after others have done all that is left."""
-        now, own = self._clock(), self._runners[worker]
-        if own.is_over:
-            return True
-        others = [
-            piece_s
-            for index, runner in self._runners.items()
-            if index != worker and runner.is_running(now) and (piece_s := runner.piece_s) is not None
-        ]
-        own_s = own.piece_s
-        if own_s is None or own_s < SHORTEST_S or not others or own_s <= MUCH_SLOWER * min(others):
-            return False
-        # It begins with the piece that it has read ahead; so do the others, who are somewhere inside another one too.
-        speed = sum(1 / max(piece_s, 1e-9) for piece_s in others)
-        own.is_over = 2 * own_s > (num_left + 1.5 * len(others)) / speed
-        return own.is_over
 
 
 class Key(NamedTuple):
@@ -154,14 +86,43 @@ class Extent(NamedTuple):
 class _Epoch:
     extent: Extent
     num_out: int = 0
-    """How many pieces were handed out."""
+    """How many pieces were handed out, apart from those that came back."""
     taken: dict[int, list[int]] = field(default_factory=dict)
     """By worker, in the order of its takes."""
+    back: list[int] = field(default_factory=list)
+    """Pieces that workers have handed back, and nobody has taken since."""
+    rows_taken: dict[int, int] = field(default_factory=dict)
+    """How many rows of pieces that were handed back were trained on then."""
+    idle: set[int] = field(default_factory=set)
+    """Workers that have trained on all that they were handed."""
+    breaks: dict[int, list[int]] = field(default_factory=dict)
+    """After how many pieces each worker was idle: there no batch has rows of the piece before and of the one behind."""
     pace: Pace = field(default_factory=Pace)
 
     @property
-    def is_over(self) -> bool:
-        return self.num_out >= len(self.extent)
+    def is_out(self) -> bool:
+        """Whether there is nothing to hand out."""
+        return self.num_out >= len(self.extent) and not self.back
+
+    @property
+    def awaited(self) -> list[int]:
+        """The workers that still read what they were handed."""
+        return sorted(self.taken.keys() - self.idle)
+
+    def come_and_gone(self) -> dict[str, Any]:
+        """For a snapshot: what there is where workers come and go."""
+        kept = {"rows_taken": _pairs(self.rows_taken), "breaks": _pairs(self.breaks)}
+        return {"back": self.back, "idle": sorted(self.idle), **kept}
+
+    def hand_out(self, worker: int) -> None:
+        """Give a worker the next piece."""
+        if self.back:
+            piece = self.back.pop(0)
+        else:
+            piece = self.extent.piece(self.num_out)
+            self.num_out += 1
+        self.taken.setdefault(worker, []).append(piece)
+        self.idle.discard(worker)
 
 
 class PieceQueues:
@@ -169,11 +130,13 @@ class PieceQueues:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.is_elastic = False
+        """Whether workers come and go."""
         self._epochs: dict[Key, _Epoch] = {}
         self._forgotten: dict[Key, dict[int, int] | None] = {}
         """How many pieces each worker had; None if not all had been handed out."""
 
-    def changes(self, worker: int, key: Key, number: int, extent: Extent) -> bool:
+    def changes(self, worker: int, key: Key, number: int, extent: Extent, is_idle: bool = False) -> bool:
         """Whether a request is to change anything; if so, `change` answers it, and else `answer`.
 
         An error, before anything is written, if it is refused.
@@ -190,27 +153,67 @@ class PieceQueues:
                 f"worker {worker} asks for take {number} of {key}, but has made {num_taken}; give each process an "
                 "index (trainer_id) of its own"
             )
-        if number <= num_taken or known.is_over:
+        if number <= num_taken:
             return False
+        if known.is_out:
+            return is_idle and worker in known.taken and worker not in known.idle
         known.pace.note(worker)
-        return not known.pace.holds_up(worker, len(known.extent) - known.num_out)
+        return is_idle or not known.pace.holds_up(worker, len(known.extent) - known.num_out + len(known.back))
 
-    def answer(self, worker: int, key: Key, number: int, _: Extent) -> list[int]:
+    def answer(self, worker: int, key: Key, number: int, _: Extent, is_idle: bool = False) -> ps_pb2.TakeReply.Header:
         """The piece of a take, or none if there is none for it; for number 0 all that the worker was handed."""
         known = self._epochs.get(key)
-        own = [] if known is None else known.taken.get(worker, [])
-        return list(own) if number == 0 else own[number - 1 : number]
+        if known is None:
+            return ps_pb2.TakeReply.Header(is_over=is_idle)
+        own = known.taken.get(worker, [])
+        pieces = own if number == 0 else own[number - 1 : number]
+        reply = ps_pb2.TakeReply.Header(pieces=pieces)
+        if number == 0:
+            reply.breaks.extend(known.breaks.get(worker, ()))
+        if self.is_elastic:
+            reply.rows_taken.extend(known.rows_taken.get(piece, 0) for piece in pieces)
+        if is_idle and known.is_out:
+            reply.awaited.extend(known.awaited)
+            reply.is_over = not reply.awaited
+        return reply
 
-    def change(self, worker: int, key: Key, number: int, extent: Extent) -> list[int]:
-        """Begin an epoch, or hand out the next piece; then the same as `answer`."""
+    def change(
+        self, worker: int, key: Key, number: int, extent: Extent, is_idle: bool = False
+    ) -> ps_pb2.TakeReply.Header:
+        """Begin an epoch, hand out the next piece, or note that a worker is idle; then the same as `answer`."""
         if number == 0:
             self._epochs[key] = _Epoch(extent)
             self._make_room()
+            return self.answer(worker, key, number, extent, is_idle)
+        known = self._epochs[key]
+        if is_idle and number - 1 not in (breaks := known.breaks.setdefault(worker, [])):
+            breaks.append(number - 1)
+        if known.is_out:
+            known.idle.add(worker)
         else:
-            known = self._epochs[key]
-            known.taken.setdefault(worker, []).append(known.extent.piece(known.num_out))
-            known.num_out += 1
-        return self.answer(worker, key, number, extent)
+            known.hand_out(worker)
+        return self.answer(worker, key, number, extent, is_idle)
+
+    def hand_back(self, worker: int, told: Sequence[ps_pb2.LeaveRequest.HandedBack]) -> None:
+        """A worker leaves: what it has not trained on is for others, and nothing of it is remembered by its number.
+
+        `told`: how far it is in the epochs that it reads. Of those it does not speak of, it has trained on all that it
+        was handed if it is idle there, and else on nothing.
+        """
+        by_key = {Key(one.queue, one.epoch, one.round): one for one in told}
+        for key, known in self._epochs.items():
+            own = known.taken.pop(worker, [])
+            if worker not in known.idle:
+                said = by_key.get(key)
+                left = own[0 if said is None else said.num_done :]
+                known.back += left
+                if left and said is not None and said.rows_taken:
+                    known.rows_taken[left[0]] = said.rows_taken
+            known.idle.discard(worker)
+            known.breaks.pop(worker, None)
+        for counts in self._forgotten.values():
+            if counts is not None:
+                counts.pop(worker, None)
 
     def _check_begin(self, worker: int, key: Key, extent: Extent, known: _Epoch | None) -> bool:
         if any(worker in one.taken for other, one in self._epochs.items() if other.is_after(key)):
@@ -261,14 +264,14 @@ class PieceQueues:
         """Keep only counts of an epoch; how many pieces were forgotten."""
         gone = self._epochs.pop(key)
         counts = {worker: len(own) for worker, own in gone.taken.items()}
-        self._forgotten[key] = counts if gone.is_over else None
+        self._forgotten[key] = counts if gone.is_out else None
         return gone.num_out
 
     def to_json(self) -> dict[str, Any]:
         """For a snapshot."""
         return {
             "epochs": [
-                (*key, known.extent.first, known.extent.total, known.extent.extra, known.num_out, _pairs(known.taken))
+                (*key, *known.extent, known.num_out, _pairs(known.taken), known.come_and_gone())
                 for key, known in self._epochs.items()
             ],
             "forgotten": [
@@ -278,26 +281,28 @@ class PieceQueues:
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on as a snapshot says."""
-        self._epochs = {
-            Key(queue, epoch, again): _Epoch(
-                Extent(first, total, tuple(extra)), num_out, {worker: list(own) for worker, own in taken}
-            )
-            for queue, epoch, again, first, total, extra, num_out, taken in saved["epochs"]
-        }
+        self._epochs = {}
+        none: dict[str, Any] = {"back": (), "idle": (), "rows_taken": (), "breaks": ()}  # in journals of before
+        for *key, first, total, extra, num_out, taken, others in ((*one, none)[:9] for one in saved["epochs"]):
+            made = _Epoch(Extent(first, total, tuple(extra)), num_out, {worker: list(own) for worker, own in taken})
+            made.back, made.idle = list(others["back"]), set(others["idle"])
+            made.rows_taken, made.breaks = dict(others["rows_taken"]), dict(others["breaks"])
+            self._epochs[Key(*key)] = made
         self._forgotten = {
             Key(queue, epoch, again): None if counts is None else dict(counts)
             for queue, epoch, again, counts in saved["forgotten"]
         }
 
 
-def read_take(header: ps_pb2.TakeRequest.Header) -> tuple[int, Key, int, Extent]:
+def read_take(header: ps_pb2.TakeRequest.Header) -> tuple[int, Key, int, Extent, bool]:
     """The arguments of `PieceQueues` in a request: who asks, for what, the number of the take, and what there is."""
     extent = Extent(header.first, header.total, tuple(header.extra))
-    return header.caller.worker, Key(header.queue, header.epoch, header.round), header.number, extent
+    key = Key(header.queue, header.epoch, header.round)
+    return header.caller.worker, key, header.number, extent, header.is_idle
 
 
-def _pairs(by_worker: dict[int, Any]) -> Sequence[tuple[int, Any]]:
-    return sorted(by_worker.items())
+def _pairs(by_number: dict[int, Any]) -> Sequence[tuple[int, Any]]:
+    return sorted(by_number.items())
 
 
 def _too_late(worker: int, key: Key) -> CommunicationError:

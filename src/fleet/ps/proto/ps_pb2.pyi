@@ -62,7 +62,7 @@ class DeclareRequest(_message.Message):
 class DeclareReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("instance", "is_started", "version", "model_dir", "incarnation", "run", "steps", "position", "num_ended", "passed", "data_port")
+        __slots__ = ("instance", "is_started", "version", "model_dir", "incarnation", "run", "steps", "position", "num_ended", "passed", "data_port", "num_workers")
         INSTANCE_FIELD_NUMBER: _ClassVar[int]
         IS_STARTED_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +74,7 @@ class DeclareReply(_message.Message):
         NUM_ENDED_FIELD_NUMBER: _ClassVar[int]
         PASSED_FIELD_NUMBER: _ClassVar[int]
         DATA_PORT_FIELD_NUMBER: _ClassVar[int]
+        NUM_WORKERS_FIELD_NUMBER: _ClassVar[int]
         instance: int
         is_started: bool
         version: int
@@ -85,7 +86,8 @@ class DeclareReply(_message.Message):
         num_ended: int
         passed: _containers.RepeatedScalarFieldContainer[int]
         data_port: int
-        def __init__(self, instance: _Optional[int] = ..., is_started: _Optional[bool] = ..., version: _Optional[int] = ..., model_dir: _Optional[str] = ..., incarnation: _Optional[int] = ..., run: _Optional[int] = ..., steps: _Optional[int] = ..., position: _Optional[bytes] = ..., num_ended: _Optional[int] = ..., passed: _Optional[_Iterable[int]] = ..., data_port: _Optional[int] = ...) -> None: ...
+        num_workers: int
+        def __init__(self, instance: _Optional[int] = ..., is_started: _Optional[bool] = ..., version: _Optional[int] = ..., model_dir: _Optional[str] = ..., incarnation: _Optional[int] = ..., run: _Optional[int] = ..., steps: _Optional[int] = ..., position: _Optional[bytes] = ..., num_ended: _Optional[int] = ..., passed: _Optional[_Iterable[int]] = ..., data_port: _Optional[int] = ..., num_workers: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -282,7 +284,7 @@ class PushRequest(_message.Message):
 class PushReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("version", "was_repeated", "staleness", "skipped", "participants", "rows", "is_held", "passed", "num_ended", "data_port")
+        __slots__ = ("version", "was_repeated", "staleness", "skipped", "participants", "rows", "is_held", "passed", "num_ended", "data_port", "num_workers")
         VERSION_FIELD_NUMBER: _ClassVar[int]
         WAS_REPEATED_FIELD_NUMBER: _ClassVar[int]
         STALENESS_FIELD_NUMBER: _ClassVar[int]
@@ -293,6 +295,7 @@ class PushReply(_message.Message):
         PASSED_FIELD_NUMBER: _ClassVar[int]
         NUM_ENDED_FIELD_NUMBER: _ClassVar[int]
         DATA_PORT_FIELD_NUMBER: _ClassVar[int]
+        NUM_WORKERS_FIELD_NUMBER: _ClassVar[int]
         version: int
         was_repeated: bool
         staleness: int
@@ -303,7 +306,8 @@ class PushReply(_message.Message):
         passed: _containers.RepeatedScalarFieldContainer[int]
         num_ended: int
         data_port: int
-        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., participants: _Optional[_Iterable[int]] = ..., rows: _Optional[_Iterable[int]] = ..., is_held: _Optional[bool] = ..., passed: _Optional[_Iterable[int]] = ..., num_ended: _Optional[int] = ..., data_port: _Optional[int] = ...) -> None: ...
+        num_workers: int
+        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., participants: _Optional[_Iterable[int]] = ..., rows: _Optional[_Iterable[int]] = ..., is_held: _Optional[bool] = ..., passed: _Optional[_Iterable[int]] = ..., num_ended: _Optional[int] = ..., data_port: _Optional[int] = ..., num_workers: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -404,19 +408,72 @@ class NormReply(_message.Message):
     padding: bytes
     def __init__(self, header: _Optional[_Union[NormReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
+class JoinRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("caller", "sequence", "is_out", "step")
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+        IS_OUT_FIELD_NUMBER: _ClassVar[int]
+        STEP_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        sequence: int
+        is_out: bool
+        step: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., is_out: _Optional[bool] = ..., step: _Optional[int] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: JoinRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[JoinRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class JoinReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("step",)
+        STEP_FIELD_NUMBER: _ClassVar[int]
+        step: int
+        def __init__(self, step: _Optional[int] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: JoinReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[JoinReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
 class LeaveRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "is_absent", "is_unfinished", "sequence")
+        __slots__ = ("caller", "is_absent", "is_unfinished", "sequence", "is_drained", "back")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         IS_ABSENT_FIELD_NUMBER: _ClassVar[int]
         IS_UNFINISHED_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+        IS_DRAINED_FIELD_NUMBER: _ClassVar[int]
+        BACK_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         is_absent: bool
         is_unfinished: bool
         sequence: int
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., is_absent: _Optional[bool] = ..., is_unfinished: _Optional[bool] = ..., sequence: _Optional[int] = ...) -> None: ...
+        is_drained: bool
+        back: _containers.RepeatedCompositeFieldContainer[LeaveRequest.HandedBack]
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., is_absent: _Optional[bool] = ..., is_unfinished: _Optional[bool] = ..., sequence: _Optional[int] = ..., is_drained: _Optional[bool] = ..., back: _Optional[_Iterable[_Union[LeaveRequest.HandedBack, _Mapping]]] = ...) -> None: ...
+    class HandedBack(_message.Message):
+        __slots__ = ("queue", "epoch", "round", "num_done", "rows_taken")
+        QUEUE_FIELD_NUMBER: _ClassVar[int]
+        EPOCH_FIELD_NUMBER: _ClassVar[int]
+        ROUND_FIELD_NUMBER: _ClassVar[int]
+        NUM_DONE_FIELD_NUMBER: _ClassVar[int]
+        ROWS_TAKEN_FIELD_NUMBER: _ClassVar[int]
+        queue: str
+        epoch: int
+        round: int
+        num_done: int
+        rows_taken: int
+        def __init__(self, queue: _Optional[str] = ..., epoch: _Optional[int] = ..., round: _Optional[int] = ..., num_done: _Optional[int] = ..., rows_taken: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -719,7 +776,7 @@ class MeetReply(_message.Message):
 class TakeRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "queue", "epoch", "round", "number", "first", "total", "extra")
+        __slots__ = ("caller", "queue", "epoch", "round", "number", "first", "total", "extra", "is_idle")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         QUEUE_FIELD_NUMBER: _ClassVar[int]
         EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -728,6 +785,7 @@ class TakeRequest(_message.Message):
         FIRST_FIELD_NUMBER: _ClassVar[int]
         TOTAL_FIELD_NUMBER: _ClassVar[int]
         EXTRA_FIELD_NUMBER: _ClassVar[int]
+        IS_IDLE_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         queue: str
         epoch: int
@@ -736,7 +794,8 @@ class TakeRequest(_message.Message):
         first: int
         total: int
         extra: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., queue: _Optional[str] = ..., epoch: _Optional[int] = ..., round: _Optional[int] = ..., number: _Optional[int] = ..., first: _Optional[int] = ..., total: _Optional[int] = ..., extra: _Optional[_Iterable[int]] = ...) -> None: ...
+        is_idle: bool
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., queue: _Optional[str] = ..., epoch: _Optional[int] = ..., round: _Optional[int] = ..., number: _Optional[int] = ..., first: _Optional[int] = ..., total: _Optional[int] = ..., extra: _Optional[_Iterable[int]] = ..., is_idle: _Optional[bool] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -748,10 +807,18 @@ class TakeRequest(_message.Message):
 class TakeReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("pieces",)
+        __slots__ = ("pieces", "rows_taken", "is_over", "awaited", "breaks")
         PIECES_FIELD_NUMBER: _ClassVar[int]
+        ROWS_TAKEN_FIELD_NUMBER: _ClassVar[int]
+        IS_OVER_FIELD_NUMBER: _ClassVar[int]
+        AWAITED_FIELD_NUMBER: _ClassVar[int]
+        BREAKS_FIELD_NUMBER: _ClassVar[int]
         pieces: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(self, pieces: _Optional[_Iterable[int]] = ...) -> None: ...
+        rows_taken: _containers.RepeatedScalarFieldContainer[int]
+        is_over: bool
+        awaited: _containers.RepeatedScalarFieldContainer[int]
+        breaks: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, pieces: _Optional[_Iterable[int]] = ..., rows_taken: _Optional[_Iterable[int]] = ..., is_over: _Optional[bool] = ..., awaited: _Optional[_Iterable[int]] = ..., breaks: _Optional[_Iterable[int]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

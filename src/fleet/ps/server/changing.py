@@ -33,7 +33,7 @@ Answered = tuple["Message", "Tensors"]
 
 
 class Changing:
-    """Answers `Start`, `Keep`, `Assign`, `Leave`, `Load`, `Shrink` and `Take`. Pushes wait while these are made."""
+    """Answers `Start`, `Keep`, `Assign`, `Join`, `Leave`, `Load`, `Shrink` and `Take`. Pushes wait meanwhile."""
 
     def __init__(self, core: Core, pushes: Pushes, moving: Moving, finished: threading.Event) -> None:
         """`finished` is set when the last worker has left."""
@@ -66,14 +66,24 @@ class Changing:
 
         return self._numbered(Kind.ASSIGN, header, tensors, ps_pb2.AssignReply.Header, note)
 
+    def join(self, header: ps_pb2.JoinRequest.Header, tensors: Tensors) -> Answered:
+        """Have steps wait for a worker, or no more; one may be complete without it."""
+        answer = self._numbered(Kind.JOIN, header, tensors, ps_pb2.JoinReply.Header)
+        self._go_on()
+        return answer
+
+    def _go_on(self) -> None:
+        """Somebody is not waited for any more: look again."""
+        self._core.tell(EVERYBODY)
+        if self._core.state.held.job.mode == "sync":
+            with self._core.gate.open():
+                self._pushes.apply_if_complete()
+
     def leave(self, header: ps_pb2.LeaveRequest.Header, tensors: Tensors) -> Answered:
         """Let a worker go; a step may be complete without it."""
         core = self._core
         answer = self._numbered(Kind.LEAVE, header, tensors, ps_pb2.LeaveReply.Header)
-        core.tell(EVERYBODY)  # whoever waits for one that is unfinished waits in vain
-        if core.state.held.job.mode == "sync":
-            with core.gate.open():
-                self._pushes.apply_if_complete()
+        self._go_on()  # also whoever waits for one that is unfinished: it waits in vain
         if core.state.rounds.is_deserted:
             self._finished.set()
         return answer
@@ -127,9 +137,8 @@ class Changing:
         with core.gate.open(), pieces.lock:
             core.state.ledger.check(caller.worker, caller.incarnation)  # its next life may have come
             if not pieces.changes(*asked):
-                return ps_pb2.TakeReply.Header(pieces=pieces.answer(*asked)), ()
-            parts = [RecordPart(header.SerializeToString())]
-            return ps_pb2.TakeReply.Header(pieces=core.change(Kind.TAKE, parts, asked)), ()
+                return pieces.answer(*asked), ()
+            return core.change(Kind.TAKE, [RecordPart(header.SerializeToString())], asked), ()
 
     def _numbered(
         self,
@@ -148,6 +157,8 @@ class Changing:
         def make() -> Message:
             if kind == Kind.SHRINK:
                 core.state.put_in_steps(header)
+            if kind == Kind.JOIN:
+                header.step = core.state.rounds.unpushed  # a journal does not have the pushes of a step before its end
             parts = [RecordPart(header.SerializeToString(), tensors)]
             asked = change.read(core.state, parts)
             made: Message = core.change(kind, parts, asked)

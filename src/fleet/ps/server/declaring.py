@@ -73,6 +73,7 @@ class Declaring:
             elif header.life and not state.ledger.is_life(caller.worker, header.life):
                 caller.incarnation = 0  # a life before this one has asked as well, and its word came late
             steps, position = state.ledger.history(caller.worker)
+            num_workers = state.rounds.num_present if holdings.job.is_elastic else 0
             version, num_ended, passed = state.rounds.version, state.rounds.num_ended, list(state.rounds.passed)
         return ps_pb2.DeclareReply.Header(
             instance=state.instance,
@@ -86,6 +87,7 @@ class Declaring:
             num_ended=num_ended,
             passed=passed,
             data_port=self._core.data_port,
+            num_workers=num_workers,
         )
 
     def _check_declared(self, holdings: Holdings, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:

@@ -147,7 +147,8 @@ class Pushes:
         return ps_pb2.PushReply.Header(
             version=version,
             rows=holdings.limited_rows(),
-            participants=state.rounds.participants if state.absent_after_ms else (),
+            participants=state.rounds.participants if state.absent_after_ms or holdings.job.is_elastic else (),
+            num_workers=state.rounds.num_present if holdings.job.is_elastic else 0,
             passed=state.rounds.passed,
             num_ended=state.rounds.num_ended,
         )

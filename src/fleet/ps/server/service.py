@@ -100,6 +100,7 @@ class Service:
             "Push": self.pushes.push,
             "Assign": self._changing.assign,
             "Norm": self._clipping.answer,
+            "Join": self._changing.join,
             "Leave": self._changing.leave,
             "Save": self._save,
             "Cut": self._cuts.answer,

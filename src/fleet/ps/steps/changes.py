@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fleet.errors import UsageError
 from fleet.ps.held.applicable import check_room
 from fleet.ps.held.holdings import Holdings, Skip, make_holdings
 from fleet.ps.held.requests import PushedUpdate, read_assigned, read_dense, read_kept, read_push, update_of
@@ -169,8 +170,22 @@ def _keep(state: ServerState, _: Any, kept: Any, __: Skip) -> Message:
     return ps_pb2.KeepReply.Header()
 
 
+def _join(state: ServerState, header: ps_pb2.JoinRequest.Header, _: Any, __: Skip) -> Message:
+    worker = header.caller.worker
+    with state.lock:
+        if header.is_out:
+            state.rounds.leave_steps(worker)
+            return ps_pb2.JoinReply.Header()
+        return ps_pb2.JoinReply.Header(step=state.rounds.join_steps(worker, header.step))
+
+
+def _check_join(state: ServerState, _: Numbered) -> None:
+    if not state.held.job.is_elastic:
+        raise UsageError("the number of workers of this job does not change; start it with --worker_num A:B")
+
+
 def _leave(state: ServerState, header: ps_pb2.LeaveRequest.Header, _: Any, __: Skip) -> Message:
-    state.leave(header.caller.worker, is_unfinished=header.is_unfinished, is_absent=header.is_absent)
+    state.leave(header)
     return ps_pb2.LeaveReply.Header()
 
 
@@ -198,7 +213,12 @@ CHANGES: Mapping[Kind, Change] = {
     ),
     # Comes complete by the last of its pushes, by the word about its norm, or since nobody waits for a worker any more.
     Kind.STEP: Change(
-        ("Push", "Norm", "Leave"), "the number of the step", _pushes_of_step, _step, _check_step, needs_whole=True
+        ("Push", "Norm", "Leave", "Join"),
+        "the number of the step",
+        _pushes_of_step,
+        _step,
+        _check_step,
+        needs_whole=True,
     ),
     # Where servers have copies: a push is recorded when it comes, and the step once all servers have all of it.
     Kind.COLLECT: Change(("Push",), "a number", _collected, _collect, _check_collected, needs_whole=True),
@@ -213,6 +233,7 @@ CHANGES: Mapping[Kind, Change] = {
         lambda state, asked: check_room(state.held.tables[asked[0].table]),
         needs_whole=True,
     ),
+    Kind.JOIN: Change(("Join",), "a number", _asked(ps_pb2.JoinRequest.Header), _made(_join), _check_join),
     # Server 0 itself goes on without a worker; what that concerns is known by the step.
     Kind.LEAVE: Change(("Leave",), "a number", _asked(ps_pb2.LeaveRequest.Header), _made(_leave)),
     Kind.SHRINK: Change(

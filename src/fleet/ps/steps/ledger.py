@@ -113,6 +113,10 @@ class Ledger:
         entry = self._workers[worker]
         entry.steps, entry.position = max(entry.steps, steps), position or entry.position
 
+    def forget_position(self, worker: int) -> None:
+        """Forget where a worker was: its number is free for one that begins where nobody was."""
+        self._workers[worker].steps, self._workers[worker].position = 0, b""
+
     def answer(self, worker: int, sequence: int) -> bytes:
         """The answer to a change of the worker's present life; empty if it is not remembered."""
         return self._workers[worker].answers.get(sequence, b"")

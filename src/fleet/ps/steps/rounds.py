@@ -17,9 +17,18 @@ class Rounds:
     workers, whatever order they came in: sums of floats depend on it.
     """
 
-    def __init__(self, num_workers: int, version: int = 0) -> None:
+    def __init__(self, num_workers: int, version: int = 0, *, is_elastic: bool = False, follows: bool = False) -> None:
+        """`is_elastic`: workers come and go, and none is there before it has come.
+
+        `follows`: then server 0 says whose pushes a step has, and this one does no step without its word.
+        """
         self._num_workers = num_workers
-        self._present = set(range(num_workers))
+        self._follows = is_elastic and follows
+        self._since: dict[int, int] | None = {} if is_elastic else None
+        """Where workers come and go: those that steps wait for, and the first step that does."""
+        self._present = set(() if is_elastic else range(num_workers))
+        self.has_finished = not is_elastic
+        """Whether a worker has left because it was done: then nobody else is to come."""
         self.absent: set[int] = set()
         """Workers that server 0 has gone on without: they are present, but not waited for until they come back."""
         self.participants: list[int] = []
@@ -102,8 +111,8 @@ class Rounds:
         self.gone.discard(worker)
         self.absent.discard(worker)
 
-    def leave(self, worker: int, *, is_unfinished: bool = False) -> None:
-        """Let a worker go that has finished: steps go on without it, and what it has pushed counts.
+    def leave(self, worker: int, *, is_unfinished: bool = False, is_drained: bool = False) -> None:
+        """Let a worker go that has finished, or is drained: steps go on without it, and what it has pushed counts.
 
         One that is unfinished has ended too, but steps do not go on without it.
         """
@@ -111,16 +120,42 @@ class Rounds:
             self.gone.add(worker)
         else:
             self._present.discard(worker)
+            self.has_finished |= not is_drained
+            self.leave_steps(worker)
 
     @property
     def is_deserted(self) -> bool:
-        """Whether no worker is left."""
-        return self._present <= self.gone
+        """Whether no worker is left, and none will come."""
+        return self._present <= self.gone and self.has_finished
+
+    @property
+    def unpushed(self) -> int:
+        """The next step that nobody has pushed."""
+        return self.version + bool(self._updates)
+
+    def join_steps(self, worker: int, step: int) -> int:
+        """Have steps wait for a worker from this one on, unless they do already; the first that will."""
+        assert self._since is not None
+        return max(self._since.setdefault(worker, step), self.version)
+
+    def leave_steps(self, worker: int) -> None:
+        """Have no step wait for a worker until it joins them again; what it has pushed counts."""
+        if self._since is not None:
+            self._since.pop(worker, None)
 
     def missing(self) -> list[int]:
         """The workers whose gradients of this step have not come."""
-        awaited = self._present - self.absent if self._expected is None else self._expected
-        return sorted(awaited - self._updates.keys())
+        if self._expected is not None:
+            return sorted(self._expected - self._updates.keys())
+        present: Set[int] = self._present
+        if self._since is not None:
+            present = {worker for worker, first in self._since.items() if first <= self.version}
+        return sorted(present - self.absent - self._updates.keys())
+
+    @property
+    def num_present(self) -> int:
+        """How many workers are there."""
+        return len(self._present)
 
     def away_of(self, workers: Set[int]) -> set[int]:
         """The workers among these that have left or ended otherwise."""
@@ -133,7 +168,7 @@ class Rounds:
 
     def complete(self) -> list[PushedUpdate] | None:
         """The updates of the present step if it is complete; then the next one begins when `advance` is called."""
-        if self._updates and not self.missing():
+        if self._updates and not self.missing() and not (self._follows and self._expected is None):
             workers = self._updates.keys() if self._expected is None else self._expected
             return [self._updates[worker] for worker in sorted(workers)]
         return None
@@ -175,6 +210,8 @@ class Rounds:
             "participants": self.participants,
             "passed": self.passed,
             "num_ended": self.num_ended,
+            "has_finished": self.has_finished,
+            "since": None if self._since is None else sorted(self._since.items()),
             "sum": self.sum,
         }
 
@@ -183,5 +220,7 @@ class Rounds:
         self.version, self._present, self.gone = int(saved["version"]), set(saved["present"]), set(saved["gone"])
         self.absent, self.participants = set(saved["absent"]), list(saved["participants"])
         self.passed, self.num_ended = list(saved.get("passed", ())), int(saved.get("num_ended", 0))
+        self.has_finished = bool(saved.get("has_finished", True))
+        self._since = None if saved.get("since") is None else dict(saved["since"])
         step, squared_norm = saved.get("sum", (-1, 0.0))
         self.sum = int(step), float(squared_norm)

@@ -63,7 +63,9 @@ class ServerState:
         """The first worker has declared the job."""
         job = holdings.job
         self.holdings, self.run = holdings, run
-        self.ledger, self.rounds = Ledger(job.num_workers), Rounds(job.num_workers)
+        self.ledger = Ledger(job.num_workers)
+        self.rounds = Rounds(job.num_workers, is_elastic=job.is_elastic, follows=holdings.server > 0)
+        self.pieces.is_elastic = job.is_elastic
         self.clock = Clock(job.num_workers, is_common=job.mode == "sync")
 
     def greet(self, worker: int, incarnation: int, life: int, *, has_left: bool = False) -> None:
@@ -119,13 +121,18 @@ class ServerState:
             self.rounds.advance()
         return skipped
 
-    def leave(self, worker: int, *, is_unfinished: bool, is_absent: bool = False) -> None:
+    def leave(self, told: ps_pb2.LeaveRequest.Header) -> None:
         """A worker has finished, or has ended otherwise, or is not waited for any more."""
+        worker = told.caller.worker
         with self.lock:
-            if is_absent:
+            if told.is_absent:
                 self.rounds.absent.add(worker)
             else:
-                self.rounds.leave(worker, is_unfinished=is_unfinished)
+                self.rounds.leave(worker, is_unfinished=told.is_unfinished, is_drained=told.is_drained)
+        if told.is_drained:
+            self.ledger.forget_position(worker)
+            with self.pieces.lock:
+                self.pieces.hand_back(worker, told.back)
 
     def put_in_steps(self, asked: ps_pb2.ShrinkRequest.Header) -> None:
         """Turn the seconds of a request into steps: a journal may be read at another time."""

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fleet.errors import CommunicationError, DeadlineError
+from fleet.errors import CommunicationError, DeadlineError, NotSupportedError
 from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
-from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
+from fleet.ps.job.patience import is_elastic, rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.worker.calling.requests import GRACE_S
 from fleet.ps.worker.life.progress import ScriptProgress, Turns
@@ -83,6 +83,11 @@ class WorkerMeetings:
 
     def gather_at(self, topic: str, own: bytes, progress: ScriptProgress | None = None) -> list[bytes]:
         """What every worker gave, by index, where all meet under this name; a former life's answer is in `progress`."""
+        if is_elastic():
+            raise NotSupportedError(
+                f"{self.purpose}: all workers meet there, and in this job they come and go (--worker_num A:B), so "
+                "nobody knows who is to come; leave that call out, or give one number of workers"
+            )
         name = f"{self._name}/{topic}"
         texts: list[str] | None = None if progress is None else progress.answers.get(name)
         if texts is None:

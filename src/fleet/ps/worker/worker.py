@@ -32,6 +32,7 @@ from fleet.ps.worker.sending.norms import is_finite, nonfinite_error
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor
+    from fleet.ps.worker.life.membership import HandedBack
     from fleet.ps.worker.life.passing import Passing
     from fleet.ps.worker.life.progress import ScriptProgress
     from fleet.ps.worker.sending.flat import FlatParameters
@@ -98,6 +99,11 @@ class Worker:
     def num_steps(self) -> int:
         """The step that comes next, as the servers count."""
         return self.done.num_steps
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether it has come to where a former life was: what it makes now, its servers have not."""
+        return self.done.num_updates >= self.client.resumed_updates
 
     def go_on_at(self, step: int) -> None:
         """Go on at a step whose state was loaded from a checkpoint."""
@@ -299,12 +305,12 @@ class Worker:
         if self.client.job.mode == "sync":
             self.go_on_at(version)
 
-    def stop(self) -> None:
-        """Send what is left, take leave of the servers and let the connections go."""
+    def stop(self, back: Sequence[HandedBack] | None = None) -> None:
+        """Send what is left, take leave of the servers and let the connections go; `back`: see `Client.leave`."""
         self.calls.at_end()
         try:
             self.policy.stop()
-            self.client.changes.leave()
+            self.client.changes.leave(back=back)
         finally:
             self.close()
         if not self.client.row_limits.was_exceeded:  # what was queued may have been too much

@@ -25,6 +25,7 @@ from fleet.ps.job.dense_spec import DenseSpec
 from fleet.ps.job.difference import table_difference
 from fleet.ps.job.from_torch import check_fresh, distinct_parameters, rule_of
 from fleet.ps.job.named_spec import RuleSpec
+from fleet.ps.job.patience import is_elastic
 from fleet.ps.job.placement import place
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.worker.optimizer import ServerOptimizer, Share
@@ -258,7 +259,9 @@ def job_of(
         refuse_dense_wire(strategy.wire_configs)
     tables, clip_norm = tuple(found.tables), strategy.clip_norm
     first = tuple(sorted(found.tables[table].name for table in found.first_rows))
-    job = JobSpec(who.num_workers, num_servers, str(mode), nonfinite, tables, dense, specs, first, clip_norm)
+    job = JobSpec(
+        who.num_workers, num_servers, str(mode), nonfinite, tables, dense, specs, first, clip_norm, is_elastic()
+    )
     return with_wire(job, strategy.wire_configs), tensors
 
 

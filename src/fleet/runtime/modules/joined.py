@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fleet.errors import NotSupportedError
 from fleet.jobfiles.ending import begin_work
 from fleet.observe.metrics.steps import StepCount
-from fleet.ps.job.patience import step_timeout_s
+from fleet.ps.job.patience import is_elastic, step_timeout_s
 from fleet.ps.together.resharding import Wishes
 from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.ps.worker.asking.given_rows import write_rows
@@ -75,6 +76,8 @@ def join(
     called where `fleetrun reshard` wants another number of servers.
     """
     job, kept = client.job, kept or KeptTensors()
+    if is_elastic() and not job.is_elastic:
+        raise NotSupportedError("workers come and go (--worker_num A:B) in jobs of torch modules only; give one number")
     policy = None
     try:
         is_started, version = client.declare()
@@ -87,7 +90,7 @@ def join(
         done = Done(version if job.mode == Mode.SYNC else 0, client.resumed_updates, count=StepCount(num_optimizers))
         wishes = Wishes(client, begin_reshard)
         passing = None
-        if isinstance(policy, Sync) and job.num_workers > 1:
+        if isinstance(policy, Sync) and job.num_workers > 1 and not job.is_elastic:
             passing = Passing(client, policy, done, progress, wishes.look, partial(_most_steps, client))
         parts = [wishes, *_go_on(client, policy, flat, done, progress, num_optimizers)]
         if not is_first:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,7 @@ from fleet.strategy.mode import Mode
 if TYPE_CHECKING:
     from fleet.ps.job.placement import Dispatch, Dispatcher
     from fleet.ps.worker.calling.client import Client
+    from fleet.ps.worker.life.membership import HandedBack
     from fleet.ps.worker.worker import Worker
     from fleet.runtime.modules.servers import Servers
     from fleet.strategy import DistributedStrategy
@@ -105,6 +108,9 @@ class ModuleJob:
         self._has_left = False
         give_up_former(servers.who.index)
         servers.refresh()
+        membership = None if servers.progress is None else servers.progress.membership
+        if membership is not None:
+            membership.watch()
         try:
             self._worker = start_worker(
                 self._model,
@@ -123,6 +129,8 @@ class ModuleJob:
             if servers.progress is None:
                 raise
             end_in_vain(error)  # in a durable job this worker would be started again, and meet the same
+        if membership is not None:
+            membership.join(self._worker, self.stop_worker)
         presence.joined(self._worker)
         strategy.close("fleet.init_worker()")
         self._strategy = strategy
@@ -157,15 +165,18 @@ class ModuleJob:
         meet()
         self._worker.policy.refresh()
 
-    def stop_worker(self) -> None:
-        """Send what is queued and leave the servers; the model has their dense parameters then."""
+    def stop_worker(self, back: Sequence[HandedBack] | None = None) -> None:
+        """Send what is queued and leave the servers; the model has their dense parameters then.
+
+        `back`: the worker is drained, and hands back what it has not read.
+        """
         if self._worker is None:
             return
         self._worker.refuse_fork("fleet.stop_worker()")
         try:
             for finish in self.before_leaving:
                 finish()
-            self._worker.stop()
+            self._worker.stop(back)
             presence.stopped(self._worker)
         finally:
             self.let_go()
@@ -224,19 +235,28 @@ class ModuleJob:
         if len(arguments) + len(named) > 1:
             raise UsageTypeError(f"{call} takes one argument for modules; write fleet.save_persistables(dirname)")
         dirname = _folder_of(call, arguments, named)
-        return self._writer.save(worker, call, dirname, lambda: saving.save(worker, dirname))
+        return self._writer.save(
+            worker, call, dirname, lambda: _between_steps(worker, partial(saving.save, worker, dirname))
+        )
 
     def save_inference_model(self, *arguments: Any, **named: Any) -> Path:
         """Write values only, as plain numpy files."""
         call = "fleet.save_inference_model()"
         worker = self.worker(call)
-        return self._writer.save(
-            worker, call, _folder_of(call, arguments, named), lambda: saving.export(worker, *arguments, **named)
-        )
+        export = partial(saving.export, worker, *arguments, **named)
+        folder = _folder_of(call, arguments, named)
+        return self._writer.save(worker, call, folder, lambda: _between_steps(worker, export))
 
     def read_trainer_variables(self, dirname: Folder) -> Callable[[], None]:  # noqa: ARG002
         """Nothing: everything that a checkpoint of modules has is on the servers."""
         return lambda: None
+
+
+def _between_steps(worker: Worker, write: Callable[[], Path]) -> Path:
+    """Write while no step of all workers is made; where they do not come and go, none is made without this worker."""
+    membership = None if worker.progress is None else worker.progress.membership
+    with nullcontext() if membership is None else membership.between_all_steps():
+        return write()
 
 
 def _folder_of(call: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Folder:

@@ -26,13 +26,18 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
     very tensors that the model will use. Without `keys` the batch itself is taken.
 
     In asynchronous mode rows are pulled a batch ahead. In the other modes a pull waits for the push before it; then
-    only the keys are prepared ahead, and the pull rides on the end of the step.
+    only the keys are prepared ahead, and the pull rides on the end of the step. Where workers come and go nothing is
+    asked for ahead: a worker leaves between two batches, and has none in hand then.
     """
     modules = {name: module for name, module in model.named_modules() if isinstance(module, SparseModule)}
     if not modules:
         raise UsageError("fleet.prefetch: the model has no fleet.nn.Embedding or EmbeddingCollection to prefetch for")
     first = next(iter(modules.values()))
     worker = first.worker
+
+    if worker.progress is not None and worker.progress.membership is not None:
+        yield from loader
+        return
 
     def ask(batch: Batch) -> None:
         wanted = batch if keys is None else keys(batch)

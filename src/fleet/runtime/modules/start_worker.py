@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fleet import _native, env
-from fleet.errors import UsageError
+from fleet.errors import NotSupportedError, UsageError
 from fleet.nn.graphs import record_parts
 from fleet.ps.hot.hot_tables import HotTables, refuse_hot
 from fleet.ps.job.placement import place
@@ -77,6 +77,7 @@ def start_worker(
     if is_averaged:
         _check_averaging(job, progress)
     _check_clipping(strategy, job)
+    _check_elastic(job, strategy)
     flats: list[FlatParameters | None] = []
 
     def take() -> FlatParameters | None:
@@ -138,6 +139,22 @@ def _check_averaging(job: JobSpec, progress: ScriptProgress | None) -> None:
         raise UsageError(
             "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
             "started again without them; use 'server'"
+        )
+
+
+def _check_elastic(job: JobSpec, strategy: DistributedStrategy) -> None:
+    """NotSupportedError for what counts on all workers, where they come and go."""
+    if not job.is_elastic:
+        return
+    counted = {
+        "strategy.dense = 'allreduce'": strategy.dense == "allreduce",
+        "strategy.sync_batch_norm": strategy.sync_batch_norm,
+        "strategy.clip_norm in sync mode": job.clips_on_servers,
+    }
+    if found := [name for name, is_set in counted.items() if is_set]:
+        raise NotSupportedError(
+            f"{found[0]} takes part of every worker, and in this job they come and go (--worker_num A:B); leave it "
+            "out, or give one number of workers"
         )
 
 

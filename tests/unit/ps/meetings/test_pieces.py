@@ -26,7 +26,8 @@ from fleet.ps.job.rules import SGD
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.journal.files import snapshots_in
 from fleet.ps.meetings import pieces
-from fleet.ps.meetings.pieces import Extent, Key, Pace, PieceQueues
+from fleet.ps.meetings.pace import Pace
+from fleet.ps.meetings.pieces import Extent, Key, PieceQueues
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import LocalTransport
@@ -101,7 +102,7 @@ class Lives:
         own = self._sources[worker].own(0)
         if own:
             again = self._sources[worker]._ask(0, self._sources[worker]._readings[0], len(own))
-            assert again == own[-1:]
+            assert again.pieces == own[-1:]
 
     def finish(self) -> None:
         for worker in range(NUM_WORKERS):
@@ -146,7 +147,7 @@ def test_a_snapshot_has_all_that_a_queue_knows(takes: list[tuple[int, int, int, 
         copy.restore(json.loads(json.dumps(queues.to_json())))
         for one in (queues, copy):
             try:
-                found = one.change(*asked) if one.changes(*asked) else one.answer(*asked)
+                found = (one.change(*asked) if one.changes(*asked) else one.answer(*asked)).pieces
                 outcomes.append(str(found))
             except (CommunicationError, NotReadyError, UsageError) as error:
                 outcomes.append(str(error))
@@ -378,7 +379,7 @@ def test_what_is_being_read_stays_where_another_reader_begins_many_epochs(monkey
         queues.change(0, large, number, Extent(0, 0))
     for epoch in range(20):
         queues.change(0, Key("small", epoch, 0), 0, Extent(0, 1))
-    assert queues.change(0, large, 51, Extent(0, 0)) == [50]
+    assert queues.change(0, large, 51, Extent(0, 0)).pieces == [50]
 
 
 def test_a_server_that_is_gone_is_named_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

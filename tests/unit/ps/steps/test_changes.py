@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,10 @@ def service(tmp_path: Path) -> Iterator[Service]:
         made.close()
 
 
-def begun(service: Service) -> ps_pb2.Caller:
-    """A worker of a job that has begun: with first values, and a push."""
-    header = ps_pb2.DeclareRequest.Header(caller=ps_pb2.Caller(worker=0, incarnation=1), job=JOB.to_json(), life=7)
+def begun(service: Service, method: str = "") -> ps_pb2.Caller:
+    """A worker of a job that has begun, in which a call has a meaning: with first values, and a push."""
+    job = replace(JOB, is_elastic=method == "Join").to_json()
+    header = ps_pb2.DeclareRequest.Header(caller=ps_pb2.Caller(worker=0, incarnation=1), job=job, life=7)
     reply: Any = service.handle("Declare", header, ())[0]
     caller = ps_pb2.Caller(worker=0, incarnation=reply.incarnation, instance=reply.instance)
     for method in ("Start", "Push"):
@@ -70,7 +72,7 @@ def test_every_call_of_the_wire_is_one_that_changes_nothing_or_stands_in_the_tab
 
 @pytest.mark.parametrize("method", wire.METHODS)
 def test_a_call_leaves_records_of_its_rows_of_the_table_alone(method: str, service: Service, tmp_path: Path) -> None:
-    caller, folder = begun(service), tmp_path / "server-0"
+    caller, folder = begun(service, method), tmp_path / "server-0"
     (tmp_path / "saved").mkdir()
     kept, before = service.core.durability, everything(service)
     assert kept is not None
@@ -94,7 +96,7 @@ def test_a_call_leaves_records_of_its_rows_of_the_table_alone(method: str, servi
 def test_a_numbered_change_that_comes_again_is_answered_as_before_also_after_a_death(
     method: str, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caller = begun(service)
+    caller = begun(service, method)
     first = service.handle(method, *asked(method, caller, tmp_path / "saved"))[0]
     after = everything(service)
     again: Any = service.handle(method, *asked(method, caller, tmp_path / "saved"))[0]

@@ -108,7 +108,7 @@ def test_a_worker_that_dies_while_it_leaves_has_left(made: Callable[[JobSpec], S
     for sent in [push_dense(worker.client, 0) for worker in (one, two)]:
         sent.results()
     servers.is_away = lambda number, method: number == 1 and method == "Leave"
-    remove, two.client._outbox.remove = two.client._outbox.remove, lambda: None  # it is killed in this moment
+    remove, two.client._outbox.remove = two.client._outbox.remove, lambda *_: None  # it is killed just now
     two.client.changes.leave()
     assert remove is not None
     servers.is_away = lambda _, __: False

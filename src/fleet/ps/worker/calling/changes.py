@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet import env
 from fleet.errors import CheckpointError, CommunicationError, MovedError, UsageError
+from fleet.jobfiles.kept import DRAINED, LEFT
 from fleet.ps.job.patience import is_durable, rpc_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensors
     from fleet.ps.worker.calling.client import Client
     from fleet.ps.worker.life.answer_file import AnswerFile
+    from fleet.ps.worker.life.membership import HandedBack
 
 # How long a worker that has finished tries to say so; its gradients have all arrived.
 LEAVE_S = 5.0
@@ -88,6 +90,9 @@ class WorkerChanges:
         if finished is not None:
             self._note(finished)
         self.has_left = self._outbox.has_left
+        if self._outbox.has_drained:
+            self._outbox.remove(DRAINED)
+            raise SystemExit(0)
         if not self.has_left:
             self._outbox.done()
 
@@ -151,34 +156,36 @@ class WorkerChanges:
         self._outbox.done()
         return replies
 
-    def leave(self, *, is_unfinished: bool = False) -> None:
+    def leave(self, *, is_unfinished: bool = False, back: Sequence[HandedBack] | None = None) -> None:
         """Tell the servers that this worker has finished; one that is gone, because all workers have left, is skipped.
 
         `is_unfinished`: the script ends without `fleet.stop_worker()`, and whoever counts on this worker is told.
+        `back`: it is drained, and hands back what it has not read.
         """
         if not is_unfinished:
             self._client.arrive()
             self.settle()
-        number = self._client.next_number()
-        while not self._has_left(number, is_unfinished=is_unfinished):
+        is_drained = back is not None
+        told = ps_pb2.LeaveRequest.Header(
+            is_unfinished=is_unfinished, is_drained=is_drained, back=back, sequence=self._client.next_number()
+        )
+        while not self._has_left(told):
             pass
         if not is_unfinished:
-            self._outbox.remove()
+            self._outbox.remove(DRAINED if is_drained else LEFT)
 
-    def _has_left(self, number: int, *, is_unfinished: bool) -> bool:
+    def _has_left(self, told: ps_pb2.LeaveRequest.Header) -> bool:
         """Tell each of the present servers; False where others have taken their place."""
         client = self._client
         # Servers that fleetrun looks after in a durable job come back, and stay until it ends them.
         are_kept = is_durable() and env.is_under_fleetrun()
         patience_s = rpc_timeout_s() if are_kept else min(LEAVE_S, rpc_timeout_s())
         server_set = client.server_set
-        headers = [
-            ps_pb2.LeaveRequest.Header(
-                caller=client.caller_at(server_set, server), is_unfinished=is_unfinished, sequence=number
-            )
-            for server in range(len(server_set.transports))
-        ]
-        if not is_unfinished:
+        headers = []
+        for server in range(len(server_set.transports)):
+            headers.append(header := ps_pb2.LeaveRequest.Header(caller=client.caller_at(server_set, server)))
+            header.MergeFrom(told)
+        if not told.is_unfinished:
             self._outbox.intend("Leave", [(header, ()) for header in headers])
         for server, (transport, header) in enumerate(zip(server_set.transports, headers, strict=True)):
             try:

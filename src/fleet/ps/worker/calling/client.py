@@ -67,7 +67,7 @@ class Client:
         """The job as this worker declared it; `server_set.job` is the job as the servers hold it."""
         self.elsewhere = elsewhere
         self._absent_after_s = absent_after_s
-        self.first_decides = absent_after_s > 0
+        self.first_decides = absent_after_s > 0 or (job.is_elastic and job.mode == "sync")
         """Whether server 0 says with whose pushes a synchronous step is done, before the others get theirs."""
         self._swapping = threading.RLock()
         self._following = threading.Lock()
@@ -86,6 +86,7 @@ class Client:
         """How many updates of this worker all servers had when it joined: those of its former lives."""
         self.resumed_position = b""
         """Where the data of this worker was after those updates, as its former life stored it."""
+        self._num_present = 0
         self.half_sent: set[int] = set()
         """The last updates of pushes that only some servers have, from a life whose machine was lost.
 
@@ -123,8 +124,8 @@ class Client:
 
     @property
     def num_workers(self) -> int:
-        """How many workers the job has."""
-        return self.job.num_workers
+        """How many workers the job has; where they come and go, how many there were when server 0 last said so."""
+        return self._num_present or self.job.num_workers
 
     def declare(self) -> tuple[bool, int]:
         """Tell every server what is trained; returns whether dense parameters have values, and the version."""
@@ -150,6 +151,7 @@ class Client:
         self.resumed_updates, self.resumed_position = behind.steps, behind.position
         self.half_sent = {reply.steps for reply in replies if reply.steps > behind.steps}
         self.num_ended, self.passed = replies[0].num_ended, tuple(replies[0].passed)
+        self._num_present = replies[0].num_workers
         return all(reply.is_started for reply in replies), max(reply.version for reply in replies)
 
     def _declare_once(self) -> list[ps_pb2.DeclareReply.Header]:
@@ -254,7 +256,7 @@ class Client:
             first_decides=self.first_decides,
         )
         with measured("push"):
-            return Pending(self, push.send, self.note if self.row_limits or is_awaited else None, dense=want_dense)
+            return Pending(self, push.send, self.note, dense=want_dense)
 
     def arrive(self) -> None:
         """Wait until the last step is complete, where nobody has: what this worker does next comes behind it."""
@@ -268,6 +270,7 @@ class Client:
         """Note what the answers to a push say of the job."""
         self.row_limits.note(answers)
         self.passed, self.num_ended = tuple(answers[0][0].passed), answers[0][0].num_ended
+        self._num_present = answers[0][0].num_workers
 
     def assign(self, table: int, keys: torch.Tensor, values: torch.Tensor) -> int:
         """Write rows of a table by value; returns how many other rows had to go to stay within its ceiling.

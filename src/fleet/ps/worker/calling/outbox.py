@@ -73,8 +73,8 @@ def own_outbox(worker: int) -> NoOutbox:
 class NoOutbox:
     """The contract, and the outbox of a worker that has no next life: it keeps nothing."""
 
-    has_left = False
-    """Whether what `finish` has found is the leave of a former life."""
+    has_left = has_drained = False
+    """Whether what `finish` has found is the leave of a former life; whether that life was drained."""
 
     def put(self, messages: Sequence[Message]) -> None:
         """Write down a push, one message for each server, in the place of the one before, which has arrived."""
@@ -92,7 +92,7 @@ class NoOutbox:
         """
         return None
 
-    def remove(self) -> None:
+    def remove(self, mark: str = LEFT) -> None:
         """Forget everything, and let fleetrun know that this worker has left in order."""
 
 
@@ -133,7 +133,13 @@ class Outbox(NoOutbox):
     def _finish_push(self, server_set: ServerSet, messages: Sequence[Message], is_settled: bool) -> None:
         if len(messages) != len(server_set.transports):  # what servers of another number had of it, these have
             return
-        answers = _send(server_set, "Push", messages)
+        if server_set.job.is_elastic and server_set.job.mode == "sync":  # server 0 says whose pushes the step has
+            (first, _), *_ = answers = results(_calls(server_set, "Push", messages[:1]))
+            for header, _ in messages[1:]:
+                header.participants[:] = first.participants  # type: ignore[attr-defined]
+            answers += results(_calls(server_set, "Push", messages[1:], first=1))
+        else:
+            answers = _send(server_set, "Push", messages)
         if (is_settled and not messages[0][0].is_pass) or keeps_pushes(server_set):
             settle_again(server_set, [header for header, _ in messages], lambda: _send(server_set, "Push", messages))
         if any(isinstance(reply, ps_pb2.PushReply.Header) and not reply.was_repeated for reply, _ in answers):
@@ -150,6 +156,7 @@ class Outbox(NoOutbox):
             messages = [(header.FromString(record.parts[1].header), ()) for _ in server_set.transports]
             for one, _ in messages:
                 one.caller.instance = 0
+        self.has_drained = self.has_left and messages[0][0].is_drained
         try:
             replies = [reply for reply, _ in all_or_none(_calls(server_set, method, messages))]
         except HalfMadeError as error:
@@ -160,12 +167,12 @@ class Outbox(NoOutbox):
         _log.info("a %s of this worker's former life was brought to its end", method)
         return Finished(json.loads(record.parts[0].header), method, replies)
 
-    def remove(self) -> None:
-        self._push.remove()
-        self._change.remove()
+    def remove(self, mark: str = LEFT) -> None:
         with suppress(OSError):  # the disk is full, or the folder gone
             self._left.parent.mkdir(parents=True, exist_ok=True)
-            self._left.touch()
+            self._left.with_name(mark).touch()
+        self._push.remove()
+        self._change.remove()
 
     def _last_push(self) -> list[Message]:
         messages = []
@@ -267,9 +274,11 @@ def _send(server_set: ServerSet, method: str, messages: Sequence[Message]) -> li
     return results(_calls(server_set, method, messages))
 
 
-def _calls(server_set: ServerSet, method: str, messages: Sequence[Message]) -> list[ServerCall]:
+def _calls(server_set: ServerSet, method: str, messages: Sequence[Message], first: int = 0) -> list[ServerCall]:
+    """What has servers make what is one message for each, from the first on."""
     calls = []
-    for server, (transport, (header, tensors)) in enumerate(zip(server_set.transports, messages, strict=True)):
+    for server, (header, tensors) in enumerate(messages, first):
+        transport = server_set.transports[server]
         header.caller.term = server_set.term
         limit_s = getattr(header, "timeout_ms", 0) / 1000 + max(LONGEST_CHANGE_S, rpc_timeout_s())
         voice, moved = voice_of(transport, header.caller, method, waits_for_others=True), server_set.moved(server)

@@ -28,7 +28,9 @@ from typing import Any
 
 from fleet.errors import CommunicationError, UsageError
 from fleet.observe.metrics.steps import StepCount
+from fleet.ps.job.patience import is_elastic
 from fleet.ps.worker.life.answer_file import AnswerFile
+from fleet.ps.worker.life.membership import Membership
 from fleet.ps.worker.life.reader_place import Reader, ReaderPlace
 
 log = logging.getLogger(__name__)
@@ -80,6 +82,8 @@ class ScriptProgress:
     def __init__(self, folder: Path) -> None:
         self.turns = Turns()
         self.answers = AnswerFile(folder / "answers")
+        self.membership = Membership() if is_elastic() else None
+        """How this worker leaves before its data is at an end; None where all stay."""
         self.is_asked = False
         """Whether the script has asked where its data is: then its loops begin there."""
         self.is_counted = False

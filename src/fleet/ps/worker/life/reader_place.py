@@ -45,12 +45,17 @@ class ReaderPlace:
         """Yield the same batches, and note before each where the worker is."""
         try:
             while True:
+                membership = self._progress.membership
                 if not self._progress.is_ahead and (self.moment is None or self.moment.is_used):
+                    if membership is not None:
+                        membership.between_steps()
                     self.moment = self._progress.moment({self.number})
                 try:
                     batch = next(batches)
                 except StopIteration:
                     return
+                if membership is not None:
+                    membership.take_part()
                 yield batch
         finally:
             self.moment = None

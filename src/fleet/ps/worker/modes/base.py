@@ -116,6 +116,13 @@ class PushPolicy(ABC):
         """Let go of everything, whatever happened before; what was not sent is lost."""
         self._pending.clear()
 
+    def take_part(self) -> int | None:
+        """Where workers come and go: have the others' steps wait for this one; the next step, None: nobody waits."""
+        return None
+
+    def step_aside(self) -> None:  # noqa: B027 - only where workers wait for each other
+        """Where workers come and go: have no step wait for this worker; what it has sent has arrived."""
+
     def refresh(self, *, is_exact: bool = True) -> None:
         """Read the dense parameters from the servers: in full, or in the format that they have after a step."""
         if self._flat is not None:

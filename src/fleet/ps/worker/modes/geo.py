@@ -180,11 +180,14 @@ class Geo(PushPolicy):
         if self._failure is not None:
             raise self._failure  # some servers may have added the differences: they must not be sent again
         job = self._client.job
+        num_workers = self._client.num_workers
         changed = [
-            ChangedRows(table, *copies.difference(job.num_workers, self._client.num_servers))
+            ChangedRows(table, *copies.difference(num_workers, self._client.num_servers))
             for table, copies in enumerate(self._copies)
         ]
-        dense = [] if self._dense is None else self._dense.difference(job.num_workers, job.num_servers, self.num_groups)
+        dense = []
+        if self._dense is not None:
+            dense = self._dense.difference(num_workers, job.num_servers, self.num_groups)
         gradients = Gradients(
             self._steps,
             [],
@@ -193,7 +196,7 @@ class Geo(PushPolicy):
             steps=self._last.steps,
             position=self._last.position,
         )
-        self._exchange = Exchange(self._client, gradients, [part for part in changed if len(part.keys)])
+        self._exchange = Exchange(self._client, gradients, [part for part in changed if len(part.keys)], num_workers)
 
     def _end_exchange(self) -> None:
         """Take over what came of the exchange that is under way, if there is one; wait for it."""
@@ -205,7 +208,7 @@ class Geo(PushPolicy):
         except FleetError as error:
             self._failure = error
             raise
-        num_workers, others = self._client.job.num_workers, self._client.job.num_workers - 1
+        num_workers, others = exchange.num_workers, exchange.num_workers - 1
         num_heard = exchange.version - self._heard - 1
         awaited = 1.0 - min(max(num_heard, 0), others) / others if others else 0.0
         for part in exchange.answers:

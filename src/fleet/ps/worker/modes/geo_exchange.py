@@ -52,6 +52,8 @@ class Exchange:
     gradients: Gradients
     """The gradients of the dense parameters; rows are added on the way."""
     changed: Sequence[ChangedRows]
+    num_workers: int
+    """How many workers there are, as far as this one knows, while it is under way."""
     answers: list[AnsweredRows] = field(default_factory=list, init=False)
     dense: list[Tensors] = field(default_factory=list, init=False)
     version: int = field(default=0, init=False)
@@ -94,12 +96,12 @@ class Exchange:
             self._error = error
 
     def _exchange(self) -> None:
-        job = self.client.job
+        job, num_workers = self.client.job, self.num_workers
         with measured("route"):
             self.gradients.tables += [_push_of(part) for part in self.changed]
             self.gradients = self.client.encoder.encode(self.gradients)  # rounded, as servers will read them
             asked = [
-                _asked(push, part.touches, job.num_workers, job.tables[push.table].width)
+                _asked(push, part.touches, num_workers, job.tables[push.table].width)
                 for push, part in zip(self.gradients.tables, self.changed, strict=True)
             ]
         asked = [one for one in asked if one[0].num_rows]

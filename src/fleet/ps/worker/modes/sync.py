@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from fleet.ps.proto import ps_pb2
 from fleet.ps.worker.asking.lookup import Lookup
 from fleet.ps.worker.calling.pending import PendingPull
 from fleet.ps.worker.calling.step_norm import keeps_pushes, must_settle, settle
@@ -16,6 +17,7 @@ class Sync(PushPolicy):
         super().__init__(setup)
         self._version = setup.version
         """How many steps all workers have done: the number of the step that comes next."""
+        self._takes_part = not setup.client.job.is_elastic
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
         self._client.arrive()
@@ -69,6 +71,31 @@ class Sync(PushPolicy):
         else:
             self._client.push(passed, is_awaited=True).results()
         self._version += 1
+
+    def take_part(self) -> int | None:
+        """Workers come and go: have steps wait for this one, and go on from the parameters of the first that does."""
+        if self._takes_part:
+            return None
+        before, self._version = self._version, self._join_steps()
+        self._takes_part = True
+        if self._version != before:  # otherwise a former life took part, and this one may have parameters of its own
+            pulled = self._client.pull((), version=self._version, dense=self._flat is not None)
+            version, dense = pulled.finish(self._setup.device, False)
+            self._load(dense, version)
+        return self._version
+
+    def step_aside(self) -> None:
+        self.flush()
+        if self._takes_part and self._client.job.is_elastic:
+            self._join_steps(is_out=True)
+            self._takes_part = False
+
+    def _join_steps(self, *, is_out: bool = False) -> int:
+        """Have steps wait for this worker, or no more; the first that does."""
+        client = self._client
+        make = lambda server: ps_pb2.JoinRequest.Header(caller=client.caller(server), is_out=is_out)  # noqa: E731
+        reply: ps_pb2.JoinReply.Header = client.changes.make("Join", make)[0]
+        return reply.step
 
     def refresh(self, *, is_exact: bool = True) -> None:
         """Read the dense parameters of the step that comes next.

@@ -1,0 +1,173 @@
+"""Workers that come and go while a job runs: each sample counts once, whoever leaves, comes, or is killed meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.data import files_job
+from support.durable import elastic_job
+from support.jobs import FLEETRUN, RunningJob, clean_environ, fleetrun, running, script
+from support.processes import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+
+LIMIT_S = 60.0
+PROGRAM = Path(elastic_job.__file__)
+ENVIRON = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROGRAM.parents[2])}
+
+
+def job(folder: Path, workers: str, servers: object = 2, mode: str = "async") -> RunningJob:
+    files_job.write(folder / "data")
+    arguments = ["--server_num", servers, "--worker_num", workers, "--durable", "kept", PROGRAM, mode]
+    return RunningJob(arguments, folder, ENVIRON, warm=True)
+
+
+def scale(folder: Path, *arguments: object) -> str:
+    """`fleetrun scale kept ...`: what it has said."""
+    with running([*FLEETRUN, "scale", "kept", *arguments], folder, clean_environ(), warm=True) as process:
+        out, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, err
+    return out + err
+
+
+def pids(folder: Path, worker: int) -> list[int]:
+    """The processes that have been this worker, and have made steps."""
+    paths = sorted(folder.glob(f"steps.{worker}.*"), key=lambda path: path.stat().st_mtime)
+    return [int(path.suffix[1:]) for path in paths if path.stat().st_size]
+
+
+def num_steps(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("steps.*"))
+
+
+def assert_each_sample_once(folder: Path) -> None:
+    assert (folder / "saved" / "manifest.json").exists()
+    counts = json.loads((folder / "counts.json").read_text())
+    assert counts == [elastic_job.NUM_EPOCHS] * files_job.NUM_ROWS
+
+
+def test_workers_come_and_go_in_an_epoch(tmp_path: Path) -> None:
+    with job(tmp_path, "1:4") as running_job:
+        wait_until(lambda: num_steps(tmp_path) > 2, LIMIT_S, "the first steps")
+        assert scale(tmp_path, "--workers", 4) == "fleetrun: workers: 4\n"
+        wait_until(lambda: all(pids(tmp_path, worker) for worker in range(4)), LIMIT_S, "all four to train")
+        scale(tmp_path, "--workers", 1)
+        assert [path.name for path in (tmp_path / "kept").glob("worker-*/")] == ["worker-0"]
+        scale(tmp_path, "--workers", 2)
+        wait_until(lambda: len(pids(tmp_path, 1)) == 2, LIMIT_S, "another worker 1 to train")
+        (tmp_path / "fast").touch()
+        result = running_job.finish()
+    assert result.code == 0, result.err
+    assert_each_sample_once(tmp_path)
+    assert not list((tmp_path / "kept").glob("worker-*/*"))
+    assert not (tmp_path / "kept" / "scale").exists()
+    for line in ("workers: 4 from now on, instead of 1", "worker 3 has left, and handed back what it had not read"):
+        assert line in result.err
+
+
+def test_a_worker_that_is_told_to_leave_by_somebody_else_is_replaced(tmp_path: Path) -> None:
+    with job(tmp_path, "2:3") as running_job:
+        wait_until(lambda: pids(tmp_path, 0) and pids(tmp_path, 1), LIMIT_S, "both to train")
+        os.kill(pids(tmp_path, 1)[0], signal.SIGTERM)
+        wait_until(lambda: len(pids(tmp_path, 1)) == 2, LIMIT_S, "another worker 1")
+        os.kill(pids(tmp_path, 0)[0], signal.SIGTERM)
+        wait_until(lambda: len(pids(tmp_path, 0)) == 2, LIMIT_S, "another worker 0")
+        (tmp_path / "fast").touch()
+        result = running_job.finish()
+    assert result.code == 0, result.err
+    assert_each_sample_once(tmp_path)
+
+
+def test_kills_while_the_number_changes(tmp_path: Path) -> None:
+    with job(tmp_path, "1:4") as running_job:
+        wait_until(lambda: num_steps(tmp_path) > 2, LIMIT_S, "the first steps")
+        scale(tmp_path, "--workers", 4)
+        wait_until(lambda: all(pids(tmp_path, worker) for worker in range(4)), LIMIT_S, "all four to train")
+        with running([*FLEETRUN, "scale", "kept", "--workers", 1], tmp_path, clean_environ(), warm=True) as process:
+            for worker in (0, 2, 3):
+                os.kill(pids(tmp_path, worker)[0], signal.SIGKILL)
+            for path in tmp_path.glob("server.*"):
+                os.kill(int(path.suffix[1:]), signal.SIGKILL)
+            _, err = process.communicate(timeout=LIMIT_S)
+            assert process.returncode == 0, err
+        (tmp_path / "fast").touch()
+        result = running_job.finish()
+    assert result.code == 0, result.err
+    assert_each_sample_once(tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["sync", "geo"])
+def test_the_other_modes(mode: str, tmp_path: Path) -> None:
+    with job(tmp_path, "1:3", mode=mode) as running_job:
+        wait_until(lambda: num_steps(tmp_path) > 2, LIMIT_S, "the first steps")
+        scale(tmp_path, "--workers", 3)
+        wait_until(lambda: all(pids(tmp_path, worker) for worker in range(3)), LIMIT_S, "all three to train")
+        os.kill(pids(tmp_path, 2)[0], signal.SIGKILL)
+        scale(tmp_path, "--workers", 1)
+        (tmp_path / "fast").touch()
+        result = running_job.finish()
+    assert result.code == 0, result.err
+    assert_each_sample_once(tmp_path)
+
+
+def test_servers_change_too(tmp_path: Path) -> None:
+    with job(tmp_path, "1:3", servers="1:2") as running_job:
+        wait_until(lambda: num_steps(tmp_path) > 2, LIMIT_S, "the first steps")
+        assert scale(tmp_path, "--workers", 3, "--servers", 2).endswith("fleetrun: servers: 2 instead of 1\n")
+        scale(tmp_path, "--workers", 1, "--servers", 1)
+        (tmp_path / "fast").touch()
+        result = running_job.finish()
+    assert result.code == 0, result.err
+    assert_each_sample_once(tmp_path)
+
+
+REFUSED = {
+    "fleet.worker_num()": "fleet.worker_num(): workers come and go in this job (--worker_num A:B)",
+    "fleet.data.shard([1, 2], 1)": "fleet.data.shard divides data by the number of workers",
+    "fleet.data.files('data', SCHEMA, 4)": "fleet.data.files divides data by the number of workers",
+    "fleet.barrier_worker()": "all workers meet there, and in this job they come and go",
+    "fleet.evaluate(model, [], {})": "fleet.worker_num(): workers come and go in this job",
+    "fleet.Checkpoint('c', model=model, optimizer=optimizer)": "all workers meet there",
+    "fleet.load_model('saved')": "all workers meet there",
+}
+CALLS = f"""
+    import torch
+    import fleet
+    from support.data.files_job import SCHEMA
+    from support.durable.elastic_job import Counts
+
+    strategy = fleet.DistributedStrategy()
+    strategy.a_sync = True
+    fleet.init(strategy=strategy)
+    if fleet.is_server():
+        fleet.run_server()
+        raise SystemExit
+    model = fleet.distributed_model(Counts("async"))
+    optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=1.0))
+    fleet.init_worker()
+    fleet.save_persistables("saved")
+    for call in {list(REFUSED)!r}:
+        try:
+            eval(call)
+        except fleet.errors.NotSupportedError as error:
+            print(str(error).replace(chr(10), " "), flush=True)
+        else:
+            print("nothing", flush=True)
+    fleet.stop_worker()
+"""
+
+
+def test_what_counts_on_all_workers_is_refused(tmp_path: Path) -> None:
+    files_job.write(tmp_path / "data")
+    arguments = ["--server_num", 1, "--worker_num", "1:2", "--durable", "kept", script(tmp_path, CALLS)]
+    result = fleetrun(*arguments, cwd=tmp_path, environ=ENVIRON, warm=True)
+    assert result.code == 0, result.err + result.out
+    lines = result.out.splitlines()
+    assert len(lines) == len(REFUSED), result.out
+    for line, said in zip(lines, REFUSED.values(), strict=True):
+        assert said in line

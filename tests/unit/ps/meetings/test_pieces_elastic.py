@@ -1,0 +1,195 @@
+"""A queue whose workers come and go: what one hands back others get, and an epoch ends when all of it is trained on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.data.queue import ServerPieces
+from fleet.ps.durable import durability
+from fleet.ps.job.entries import AlwaysEntry
+from fleet.ps.job.initializers import Constant
+from fleet.ps.job.rules import SGD
+from fleet.ps.job.spec import JobSpec, TableSpec
+from fleet.ps.proto import ps_pb2
+from fleet.ps.server.service import Service
+from fleet.ps.wire.transport import LocalTransport
+from fleet.ps.worker.calling.client import Client
+from fleet.ps.worker.life.membership import HandedBack, Membership
+from support.durable.server_state import everything
+
+pytestmark = pytest.mark.timeout(60)
+TABLES = (TableSpec("ads", 1, SGD(), Constant(0.0), AlwaysEntry()),)
+JOB = JobSpec(3, 1, "async", tables=TABLES, is_elastic=True)
+NUM = 4
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    made = Service(journal=(tmp_path / "server-0", "OS"))
+    yield made
+    if not made.core.is_closed:
+        made.close()
+
+
+class Life:
+    """One life of a worker, which takes pieces."""
+
+    def __init__(self, service: Service, worker: int, taken: int = 0, job: JobSpec = JOB) -> None:
+        self.client = Client([LocalTransport(service)], worker, job)
+        self.client.declare()
+        self.pieces = ServerPieces(lambda: self.client, "files/0", Membership())
+        self.pieces.begin(0, 0, NUM, (), taken)
+
+    def take(self, number: int) -> list[int | None]:
+        return [self.pieces.take(0) for _ in range(number)]
+
+    def leave(self, num_done: int, rows_taken: int = 0) -> None:
+        back = self.pieces.back(0, num_done, rows_taken)
+        assert isinstance(back, HandedBack)
+        self.client.changes.leave(back=[back])
+
+
+def test_what_a_worker_hands_back_is_for_the_others_with_the_rows_that_it_has_trained_on(service: Service) -> None:
+    first, second = Life(service, 0), Life(service, 1)
+    assert first.take(3) == [0, 1, 2]
+    assert second.take(2) == [3, None]
+    first.leave(1, 7)
+    assert second.pieces.wait(0)
+    assert second.take(3) == [1, 2, None]
+    assert [second.pieces.rows_taken(0, piece) for piece in (1, 2, 3)] == [7, 0, 0]
+    assert not second.pieces.wait(0)
+
+
+def test_the_next_worker_of_a_number_begins_where_nobody_was(service: Service) -> None:
+    first = Life(service, 0)
+    first.take(2)
+    first.leave(1)
+    again = Life(service, 0)
+    assert (again.client.resumed_updates, again.client.resumed_position) == (0, b"")
+    assert again.take(4) == [1, 2, 3, None]
+
+
+def test_an_epoch_is_over_when_all_is_trained_on(service: Service) -> None:
+    first, second = Life(service, 0), Life(service, 1)
+    assert first.take(4) == [0, 1, 2, 3]
+    assert second.take(1) == [None]
+    ends: list[bool] = []
+    waiting = threading.Thread(target=lambda: ends.append(second.pieces.wait(0)))
+    waiting.start()
+    waiting.join(0.3)
+    assert waiting.is_alive(), "worker 0 has not trained on what it was handed"
+    assert not first.pieces.wait(0)
+    waiting.join(20)
+    assert ends == [False]
+
+
+@pytest.mark.parametrize("is_snapshot", [False, True])
+def test_the_last_batch_of_what_there_was_is_the_same_in_the_next_life(
+    is_snapshot: bool, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no rows of a piece that was handed out later: a batch that is made again would be another."""
+    first, second = Life(service, 0), Life(service, 1)
+    assert (first.take(2), second.take(3)) == ([0, 1], [2, 3, None])
+    assert first.take(1) == [None]
+    second.leave(1)
+    assert first.pieces.wait(0)
+    assert first.take(1) == [3]
+    first.client.close()
+    service.close()
+    if is_snapshot:
+        monkeypatch.setattr(durability, "SNAPSHOT_BYTES", 0)
+    for _ in range(2):
+        recovered = Service(journal=(tmp_path / "server-0", "OS"))
+        if is_snapshot:
+            assert recovered.core.durability is not None
+            recovered.core.durability._write_snapshot()
+        again = Life(recovered, 0, taken=1)
+        assert again.take(2) == [1, None], "there the former life made a batch of what was left"
+        assert again.pieces.wait(0)
+        assert again.take(2) == [3, None], "and it may have made one here"
+        assert again.pieces.wait(0)
+        again.client.close()
+        recovered.close()
+
+
+class Steps:
+    """A server of a synchronous job, as its workers ask it."""
+
+    def __init__(self, folder: Path, server: int = 0) -> None:
+        self.folder, self.server = folder, server
+        self.service = Service(journal=(folder, "OS"))
+        self.numbers = dict.fromkeys(range(3), 0)
+        self.callers: dict[int, ps_pb2.Caller] = {}
+
+    def ask(self, method: str, worker: int, **fields: Any) -> Any:
+        self.numbers[worker] += 1
+        header = getattr(ps_pb2, f"{method}Request").Header(caller=self.callers[worker], **fields)
+        header.sequence = self.numbers[worker]
+        return self.service.handle(method, header, ())[0]
+
+    def declare(self, worker: int) -> None:
+        job = replace(JOB, mode="sync", num_servers=2).to_json()
+        caller = ps_pb2.Caller(worker=worker, incarnation=1)
+        header = ps_pb2.DeclareRequest.Header(caller=caller, job=job, server_index=self.server, life=worker + 1)
+        reply: Any = self.service.handle("Declare", header, ())[0]
+        self.callers[worker] = ps_pb2.Caller(worker=worker, incarnation=1, instance=reply.instance)
+
+    @property
+    def version(self) -> int:
+        return self.service.state.rounds.version
+
+
+def test_a_step_is_made_with_those_that_were_there_when_it_began(tmp_path: Path) -> None:
+    job = Steps(tmp_path / "server-0")
+    for worker in range(3):
+        job.declare(worker)
+    assert job.ask("Join", 0).step == 0
+    assert job.ask("Join", 1).step == 0
+    job.ask("Push", 0, step=0)
+    assert job.ask("Join", 2).step == 1, "step 0 has begun"
+    before = everything(job.service)
+    job.service.close()
+    job.service = Service(journal=(tmp_path / "server-0", "OS"))  # the push is lost with its life, and comes again
+    assert everything(job.service) == before
+    assert job.ask("Join", 2).step == 1
+    job.ask("Push", 1, step=0)
+    assert job.version == 0
+    job.ask("Push", 0, step=0)
+    assert job.version == 1
+    job.ask("Push", 0, step=1)
+    job.ask("Push", 1, step=1)
+    assert job.version == 1
+    job.ask("Join", 2, is_out=True)
+    assert job.version == 2, "nobody waits for worker 2"
+    job.ask("Push", 0, step=2)
+    job.ask("Leave", 1, is_drained=True)
+    assert job.version == 3
+    job.service.close()
+
+
+def test_other_servers_make_a_step_with_those_that_server_0_has_named(tmp_path: Path) -> None:
+    job = Steps(tmp_path / "server-1", server=1)
+    for worker in range(2):
+        job.declare(worker)
+    job.ask("Join", 0)
+    job.ask("Push", 0, step=0)
+    assert job.version == 0, "server 0 may have waited for worker 1 too, whose word has not come here"
+    job.ask("Push", 1, step=0, participants=[0, 1])
+    assert job.version == 1
+    job.service.close()
+
+
+def test_a_job_is_over_when_a_worker_is_done_and_not_when_all_are_told_to_leave(service: Service) -> None:
+    first, second = Life(service, 0), Life(service, 1)
+    first.leave(0)
+    second.leave(0)
+    assert not service.finished.is_set()
+    third = Life(service, 2)
+    third.client.changes.leave()
+    assert service.finished.is_set()

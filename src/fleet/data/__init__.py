@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from fleet._lazy import lazily
 
 if TYPE_CHECKING:
-    from fleet.data.columns.batch import Batch as Batch
     from fleet.data.columns.derived import Derived as Derived
+    from fleet.data.columns.records import Batch as Batch
     from fleet.data.columns.records import Ragged as Ragged
     from fleet.data.columns.schema import Category as Category
     from fleet.data.columns.schema import Number as Number
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from fleet_tools import synthetic as synthetic
 
 _HOMES = {
-    "columns.batch": "Batch",
     "columns.derived": "Derived",
-    "columns.records": "Ragged",
+    "columns.records": "Batch Ragged",
     "columns.schema": "Category Number Schema criteo",
     "formats.hashing": "hash_ids",
     "formats.in_memory": "batch_of",

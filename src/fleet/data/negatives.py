@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fleet.data.columns.batch import Batch, SlotValues
+from fleet.data.columns.records import Batch, SlotValues
 from fleet.data.shards.base import Shard
 from fleet.errors import UsageError, UsageTypeError
 

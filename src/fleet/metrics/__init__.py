@@ -2,7 +2,6 @@
 
 from fleet.metrics.calibration import Calibration as Calibration
 from fleet.metrics.calibration import CalibrationError as CalibrationError
-from fleet.metrics.gather import gather as gather
 from fleet.metrics.grouped import GroupedAUC as GroupedAUC
 from fleet.metrics.means import MAE as MAE
 from fleet.metrics.means import RMSE as RMSE
@@ -10,6 +9,7 @@ from fleet.metrics.means import Accuracy as Accuracy
 from fleet.metrics.means import LogLoss as LogLoss
 from fleet.metrics.means import Mean as Mean
 from fleet.metrics.metric import Metric as Metric
+from fleet.metrics.metric import gather as gather
 from fleet.metrics.ranking import MRR as MRR
 from fleet.metrics.ranking import NDCG as NDCG
 from fleet.metrics.ranking import HitRate as HitRate

@@ -13,7 +13,7 @@ import torch
 
 from fleet import _native
 from fleet.checks import count_of
-from fleet.data.columns.batch import Batch
+from fleet.data.columns.records import Batch
 from fleet.data.columns.schema import Schema, criteo
 from fleet.errors import UsageError, UsageTypeError
 from fleet_tools.synthetic.files import write_files

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fleet import models
-from fleet.data.columns.batch import Batch, SlotValues
+from fleet.data.columns.records import Batch, SlotValues
 from fleet.models import Recommender
 
 NUM_IDS, BATCH, STEPS = 40, 12, 5

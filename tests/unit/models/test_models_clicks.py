@@ -11,7 +11,7 @@ import torch
 
 import fleet
 from fleet import models
-from fleet.data.columns.batch import Batch
+from fleet.data.columns.records import Batch
 from fleet.errors import UsageError, UsageTypeError
 from fleet.models.esmm import logit_of_both
 from fleet.models.finalnet import Factorized, FieldGate

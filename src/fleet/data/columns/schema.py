@@ -18,9 +18,8 @@ import numpy as np
 import torch
 
 from fleet.checks import count_of, flag_of, name_of
-from fleet.data.columns.batch import Batch, SlotValues
 from fleet.data.columns.derived import Derived, checked
-from fleet.data.columns.records import DataSlot, Records
+from fleet.data.columns.records import Batch, DataSlot, Records, SlotValues
 from fleet.errors import UsageError, UsageTypeError
 
 NUMBER_TYPES = ("float32", "float64", "int64")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fleet.data.columns.batch import Batch
 from fleet.data.columns.blocks import Problems
+from fleet.data.columns.records import Batch
 from fleet.data.columns.schema import Schema
 from fleet.data.formats.arrow_types import check_columns
 from fleet.data.formats.from_arrow import records_of

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from fleet.data.columns.batch import Batch
+from fleet.data.columns.records import Batch
 from fleet.data.queue import PieceSource
 from fleet.data.reading.file_positions import Handed, Position, count_in, in_order, together
 from fleet.data.reading.piece_batches import PieceReader, QueueWork, Reading, SpanWork, Taken

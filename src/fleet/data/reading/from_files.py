@@ -17,12 +17,10 @@ import torch
 from fleet.api import fleet
 from fleet.checks import count_of, flag_of
 from fleet.cores import num_cores
-from fleet.data.columns.batch import Batch
 from fleet.data.columns.blocks import Block, FileFormat, Problems
-from fleet.data.columns.records import Records, join
+from fleet.data.columns.records import Batch, Records, join
 from fleet.data.columns.schema import Schema
-from fleet.data.places.listing import Paths, list_files
-from fleet.data.places.opening import packing_of
+from fleet.data.places.opening import Paths, list_files, packing_of
 from fleet.data.queue import PieceSource, piece_source
 from fleet.data.reading.file_shard import FileShard
 from fleet.data.reading.growing import Follow, Watched
@@ -140,7 +138,7 @@ def _source() -> PieceSource:
 
 _HOMES = {
     "text": ("fleet.data.formats.text", "TextFormat"),
-    "parquet": ("fleet.data.formats.parquet", "ParquetFormat"),
+    "parquet": ("fleet.data.formats.arrow", "ParquetFormat"),
     "arrow": ("fleet.data.formats.arrow", "ArrowFormat"),
 }
 """Name of a format -> its class, which is made of a schema and imported when first used."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from fleet.checks import seconds_of
 from fleet.data.columns.blocks import Block, FileFormat
-from fleet.data.places.listing import Paths, list_files
+from fleet.data.places.opening import Paths, list_files
 from fleet.data.places.urls import fixed_part, is_url
 from fleet.data.reading.piece_batches import Piece, Work
 from fleet.data.reading.piece_order import EpochPieces, FileSet, Index, block_bytes, random_order

@@ -6,8 +6,8 @@ import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.data.columns.batch import Batch
 from fleet.data.columns.blocks import FileFormat
+from fleet.data.columns.records import Batch
 from fleet.data.reading.file_shard import FileDataset, PieceShard
 from fleet.data.reading.growing import FilePart, Follow, GrowingWork, Watched
 from fleet.data.reading.piece_batches import PieceReader, Reading

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fleet.data.columns.batch import Batch
 from fleet.data.columns.blocks import Block, FileFormat, Problems
-from fleet.data.columns.records import Cutter, Records, join
+from fleet.data.columns.records import Batch, Cutter, Records, join
 from fleet.data.columns.schema import Schema
 from fleet.data.queue import PieceSource
 from fleet.data.reading.file_positions import Handed

@@ -20,7 +20,7 @@ from torch.nn.parameter import is_lazy
 
 from fleet.errors import CommunicationError, UsageError, UsageTypeError
 from fleet.metrics import Mean, Metric
-from fleet.metrics.gather import exchange
+from fleet.metrics.metric import exchange
 from fleet.observe import progress
 
 if TYPE_CHECKING:

@@ -47,7 +47,9 @@ class Job:
         return action[0] in FAULTS
 
     def alike(self, now: State) -> State:
-        """Two workers with one script may change their names."""
+        """Two workers with one script may change their names, and terms that nobody goes by are forgotten."""
+        if self._is_reduced and self.size.standby == "sync":
+            now = _renumbered(now)
         if not self._is_symmetric or now.workers[0] <= now.workers[1]:
             return now
         return _swapped(now)
@@ -91,6 +93,30 @@ class Job:
                 if not all(node.entries[number].made):
                     return f"a change of worker {number} is not on server {line}, at the end"
         return None
+
+
+def _renumbered(now: State) -> State:
+    """The state without terms that nobody knows of any more, which only their order tells from others."""
+    known = {node.term for line in now.lines for node in line.nodes if node.is_there}
+    known |= {node.promised - 1 for line in now.lines for node in line.nodes if node.promised}
+    known |= {line.note - 1 for line in now.lines if line.note} | {message.term for message in now.sent}
+    known |= {worker.term for worker in now.workers if worker.stage != "done"} | {len(now.terms) - 1}
+    if len(known) == len(now.terms):
+        return now
+    place = {old: new for new, old in enumerate(sorted(known))}
+
+    def of(node: Node) -> Node:
+        promised = place[node.promised - 1] + 1 if node.promised else 0
+        return node._replace(term=place[node.term], promised=promised) if node.is_there else node
+
+    lines = tuple(
+        line._replace(nodes=(of(line.nodes[0]), of(line.nodes[1])), note=place[line.note - 1] + 1 if line.note else 0)
+        for line in now.lines
+    )
+    workers = tuple(one if one.stage == "done" else one._replace(term=place[one.term]) for one in now.workers)
+    sent: frozenset[Change | Declare] = frozenset(one._replace(term=place[one.term]) for one in now.sent)
+    terms = tuple(now.terms[old] for old in sorted(known))
+    return now._replace(lines=lines, workers=workers, sent=sent, terms=terms)
 
 
 def _tidy(now: State) -> State:

@@ -345,7 +345,7 @@ TRAIN = """
     import torch
     from torch import nn
     import fleet
-    from fleet.ps.worker.calling.client import Client
+    from fleet.ps.worker.calling.changes import WorkerChanges
 
     def tell(file):
         with open(f"{file}.part", "w") as part:
@@ -374,11 +374,11 @@ TRAIN = """
                 time.sleep(0.01)
         fleet.save_persistables("model")
 
-    def die_between_two_servers(client, leave=Client.leave, **how):
+    def die_between_two_servers(changes, leave=WorkerChanges.leave, **how):
         while not os.path.exists("worker.0"):  # so that this worker is the last that server 0 waits for
             time.sleep(0.01)
-        del client.transports[1:]
-        leave(client, **how)
+        del changes._client.transports[1:]
+        leave(changes, **how)
         os.kill(os.getpid(), signal.SIGKILL)
 
     is_durable, is_first = "FLEET_DURABLE" in os.environ, os.environ["FLEET_LIFE"] == "0"
@@ -396,7 +396,7 @@ TRAIN = """
     if is_first:
         train(me)
         if me == 1 and is_durable:
-            Client.leave = die_between_two_servers
+            WorkerChanges.leave = die_between_two_servers
     fleet.stop_worker()
     if me == 0:
         tell("worker.0")

@@ -109,7 +109,7 @@ class Job(Machines):
         return self.network.hosts[machine].address
 
 
-def test_servers_and_workers_of_a_lost_machine_go_on_elsewhere(
+def test_a_copy_that_dies_is_made_anew_and_a_lost_machine_goes_on_elsewhere(
     network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ExitStack() as stack:
@@ -118,22 +118,29 @@ def test_servers_and_workers_of_a_lost_machine_go_on_elsewhere(
         assert begun[0] == begun[1] == begun[2]
         assert begun[0].number == 1
         assert [copy.split(":")[0] for copy in begun[0].copies] == [job.host(1), job.host(2), job.host(0)]
+        os.kill(int(job.log(0, "serverlog.2.copy").split()[1]), signal.SIGKILL)
+        without, filled = job.wait_for_terms(2)[0], job.wait_for_terms(3)[0]
+        assert without.copies[2] in ("", filled.copies[2])
+        assert filled.copies[2].startswith(job.host(0))
+        assert filled.copies[2] != begun[0].copies[2]
         job.burn(2)
-        first = job.wait_for_terms(2)[0]
+        first = job.wait_for_terms(4)[0]
         assert first.servers[:2] == begun[0].servers[:2]
-        assert first.servers[2] == begun[0].copies[2]
+        assert first.servers[2] == filled.copies[2]
         assert job.log(0, "workerlog.2").endswith("life 1\n")
-        whole = job.wait_for_terms(4)[0]  # two copies were filled anew
+        whole = job.wait_for_terms(6)[0]  # two copies were filled anew
         assert [copy.split(":")[0] for copy in whole.copies] == [job.host(1), job.host(0), job.host(1)]
         assert set(whole.copies[1:]).isdisjoint(begun[0].copies)
         job.burn(1)
-        last = job.wait_for_terms(5)[0]
+        last = job.wait_for_terms(7)[0]
         assert {server.split(":")[0] for server in last.servers} == {job.host(0)}
         assert set(last.copies) == {""}
         (said,) = job.end()
     gone = f"machine 2 ({job.host(2)}) is gone: its fleetrun ended: server 2 goes on on machine 0 ({job.host(0)}), "
     assert f"{gone}worker 2 is started on machine 0 ({job.host(0)})" in said
     assert "server 0 has no copy: no other machine is left" in said
+    assert "copy of server 2 was killed by SIGKILL (see log/serverlog.2.copy)" in said
+    assert f"server 2 has no copy: a new one is filled on machine 0 ({job.host(0)})" in said
 
 
 def test_the_place_of_the_meeting_point_is_taken(
@@ -182,17 +189,3 @@ def test_a_machine_that_is_cut_off_is_lost_and_stops(
         assert "1 of 3 machines are left, and half or fewer do not go on" in alone.err
         said = job.end()
     assert f"machine 2 ({job.host(2)}) is gone: it could not be reached for 2 s (FLEET_MACHINE_TIMEOUT_S)" in said[0]
-
-
-def test_a_copy_that_dies_is_made_anew(network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ExitStack() as stack:
-        job = Job(stack, network, tmp_path, monkeypatch)
-        copy = job.wait_for_terms(1)[0].copies[0]
-        os.kill(int(job.log(1, "serverlog.0.copy").split()[1]), signal.SIGKILL)
-        without, filled = job.wait_for_terms(2)[0], job.wait_for_terms(3)[0]
-        assert without.copies[0] in ("", filled.copies[0])
-        assert filled.copies[0].startswith(job.host(1))
-        assert filled.copies[0] != copy
-        said = job.end()
-    assert "copy of server 0 was killed by SIGKILL (see log/serverlog.0.copy)" in said[1]
-    assert f"server 0 has no copy: a new one is filled on machine 1 ({job.host(1)})" in said[0]

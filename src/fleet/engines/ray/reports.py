@@ -99,7 +99,7 @@ class ServedCallback(WorkerGroupCallback):
             self._asked = {server.endpoint.remote(): index for index, server in enumerate(self._servers)}
         answered, _ = ray.wait(list(self._asked), num_returns=len(self._asked), timeout=0)
         for answer in answered:
-            check(self._asked.pop(answer), answer, 1.0)
+            check(self._asked.pop(answer), answer)
 
 
 class DeathsAside(DefaultFailurePolicy):

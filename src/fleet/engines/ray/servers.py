@@ -25,7 +25,6 @@ from fleet.ps.server.server import Server
 
 PLACE_S = 120.0
 """How long Ray may take to find room for all servers; a cluster may have to grow for them."""
-START_S = 120.0
 STOP_S = 20.0
 LOOK_S = 0.5
 LOCKED_S = 30.0
@@ -130,7 +129,7 @@ class ServerGroup:
     """All servers of a job; `stop` ends them and gives their room back."""
 
     def __init__(self, job: Description, resources: Mapping[str, float], placement: str) -> None:
-        """Returns when all of them listen; CommunicationError in one line if that cannot be."""
+        """Returns when they have room; workers wait until they listen. CommunicationError if there is none."""
         self.actors: list[Any] = []
         self._job, num = job, job.num_servers or 0
         self._group = placement_group([dict(resources)] * num, strategy=placement)
@@ -142,8 +141,6 @@ class ServerGroup:
                     f"are {free}; add nodes, or ask for less by servers= and resources_per_server="
                 )
             self.actors += [self._start(index, resources) for index in range(num)]
-            for index, actor in enumerate(self.actors):
-                check(index, actor.endpoint.remote(), START_S)
         except BaseException:
             self.stop()
             raise
@@ -176,14 +173,10 @@ class ServerGroup:
         RayDirectory(str(self._job.name)).forget(self._job.num_servers or 0)
 
 
-def check(index: int, answer: Any, timeout_s: float) -> None:
-    """CommunicationError, with the cause, if this server is gone for good, or says nothing."""
+def check(index: int, answer: Any) -> None:
+    """CommunicationError, with the cause, if this server, which has answered, is gone for good."""
     try:
-        ray.get(answer, timeout=timeout_s)
-    except GetTimeoutError:
-        raise CommunicationError(
-            f"server {index} has not answered for {timeout_s:g} s; its log in Ray says why"
-        ) from None
+        ray.get(answer)
     except RayActorError as error:
         lines = str(error).strip().splitlines()
         cause = next((line for line in reversed(lines) if "Error: " in line), lines[-1]).strip()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ray.experimental.internal_kv import _internal_kv_del
-from ray.train import DataConfig, Result, RunConfig, ScalingConfig
+from ray.train import ControllerError, DataConfig, Result, RunConfig, ScalingConfig
 from ray.train.v2._internal.callbacks import DatasetsCallback
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
@@ -18,7 +18,7 @@ from fleet.engines.ray.datasets import DividedDatasets, divided
 from fleet.engines.ray.reports import DeathsAside, ServedCallback, nodes_key
 from fleet.engines.ray.servers import ServerGroup
 from fleet.engines.ray.workers import FleetConfig
-from fleet.errors import UsageError
+from fleet.errors import CommunicationError, UsageError
 from fleet.job.description import Description
 
 POLL_S = 0.5
@@ -107,7 +107,7 @@ class Trainer(DataParallelTrainer):
         )
 
     def fit(self) -> Result:
-        """Train to the end; raises what Ray raises if that is not reached. What the job kept is removed then."""
+        """Train to the end, and remove what the job kept; raises what Ray raises, or a server that is gone for good."""
         job = self._job
         if job is None:
             return super().fit()
@@ -115,6 +115,10 @@ class Trainer(DataParallelTrainer):
         self._servers = ServerGroup(job, self._resources, self._placement)
         try:
             result = super().fit()
+        except ControllerError as error:
+            if isinstance(error.controller_failure, CommunicationError):  # a server is gone for good
+                raise error.controller_failure from None
+            raise
         finally:
             self._servers.stop()
             _internal_kv_del(nodes_key(job.name))

@@ -97,6 +97,11 @@ FLEET_RECOVERY_TIMEOUT_S = seconds(
     "How long workers of a durable job wait for a server that is being started again, and `fleetrun` for a machine; "
     "300 when unset.",
 )
+FLEET_GRACE_S = seconds(
+    "FLEET_GRACE_S",
+    "How long workers may take to save and stop when they are told to, by SIGUSR1 or, where this is set, by SIGTERM; "
+    "60 for SIGUSR1 when unset.",
+)
 FLEET_CHAOS = text(
     "FLEET_CHAOS", "Faults that this process does to its own calls and files, as `fleetrun --chaos` has them."
 )

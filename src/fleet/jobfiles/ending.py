@@ -74,6 +74,8 @@ def note_now() -> None:
 
 UNUSABLE = 2
 """The exit code of a process that refuses what it finds: a damaged journal, servers that do not belong together."""
+SAVED = 75
+"""The exit code of a worker that was told to save and stop, and of a job whose workers were: run it again."""
 _exits: list[object] = []
 """What sys.exit() was given, by the one call that ends the process."""
 _begun: list[bool] = []

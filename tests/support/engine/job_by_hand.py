@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,10 @@ SERVER = [sys.executable, "-m", "fleet.ps.server"]
 class JobByHand:
     """Servers that a folder lists, and workers; all have one journal."""
 
-    def __init__(self, cwd: Path, *, servers: int, workers: int, **environ: str) -> None:
+    def __init__(self, cwd: Path, *, servers: int, workers: int, warm: bool = True, **environ: str) -> None:
+        """Not `warm`: processes end as interpreters do, by an exit code of their own too."""
         cwd.mkdir(exist_ok=True)
+        self._warm = warm
         self.cwd = cwd
         self.where = cwd / "where"
         self._environ = {
@@ -55,6 +58,10 @@ class JobByHand:
         process.kill()
         process.wait(LIMIT_S)
 
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a process a signal."""
+        self._processes[name].send_signal(number)
+
     def finish(self, name: str) -> tuple[int, str, str]:
         """Wait for the end of a process; its exit code, and what it wrote."""
         process = self._processes[name]
@@ -64,7 +71,7 @@ class JobByHand:
         return code, out, err
 
     def _start(self, name: str, command: Sequence[object], **environ: str) -> None:
-        process = start(command, self.cwd, self._environ | environ, warm=True)
+        process = start(command, self.cwd, self._environ | environ, warm=self._warm)
         self._processes[name] = process
         self._lives.append(process)
 

@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import ExitStack
 
+from fleet.jobfiles.ending import SAVED
 from fleet.launch.arguments.options import Options
 from fleet.launch.durable import folder as durable
 from fleet.launch.durable.reshards import Reshards
@@ -67,7 +68,7 @@ class Job:
 
         Signals that end a process stay in our hands afterwards: what comes after the outcome does not change it.
         """
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
             if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
                 signal.signal(number, self._on_signal)
         guard.adopt_orphans()
@@ -94,6 +95,10 @@ class Job:
         return outcome.code if self._chaos is None or self._plan is None else self._chaos.tell(self._plan, outcome.code)
 
     def _on_signal(self, number: int, _frame: object) -> None:
+        if number == signal.SIGUSR1:
+            if self._attempt is not None:
+                self._attempt.signalled(number)
+            return
         self._signalled = number
         if self._is_meeting:  # nothing of ours runs; what Python ignores in a callback is seen before the start
             sys.exit(128 + number)
@@ -215,7 +220,7 @@ class Job:
         if code == 0:
             durable.remove_layouts(self._options)
             log.info("finished in %s", took)
-        elif self._signalled is not None:
+        elif self._signalled is not None or code == SAVED:
             log.warning("stopped after %s, exit code %d", took, code)
         else:
             log.error("failed after %s, exit code %d", took, code)

@@ -8,6 +8,15 @@ from fleet.job.lives import Lives
 from fleet.launch.durable.staff import Staff
 from fleet.launch.processes.child import Child
 
+PATIENCE_S = 2.0
+"""How long a terminal that takes nothing is waited for when the job has failed."""
+AGAIN_S = 1.0
+"""How long to wait when the system could not start a process, before the next try."""
+REAP_EVERY_S = 30.0
+"""How long an orphan that we adopted may stay a zombie."""
+LOOK_EVERY_S = 1.0
+"""How soon a wait that a process has noted is told."""
+
 
 class Striker(Protocol):
     """Who kills and stops processes on purpose, from a thread of its own (`fleet_tools.chaos`)."""

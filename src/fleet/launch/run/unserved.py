@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable, Iterable
 
+from fleet.jobfiles.joining import unstopped_text
 from fleet.launch.processes.child import Child
+from fleet.observe.waits.waiting import workers_text
 
 
 def have_ended(children: Iterable[Child], settle_s: float) -> Callable[[], bool]:
@@ -40,3 +42,9 @@ def _ran_alone(child: Child) -> bool:
     if child.plan.role != "server" or child.status != 0 or child.was_told_to_stop or child.noted_at is not None:
         return False
     return child.back_at is None
+
+
+def unstopped(children: Iterable[Child]) -> list[str]:
+    """One line about the workers that ended in order, but without `fleet.stop_worker()`, if there are any."""
+    found = [child.plan.index for child in children if child.status == 0 and child.is_unstopped]
+    return [unstopped_text(workers_text(found))] if found else []

@@ -20,7 +20,6 @@ from fleet.job import comebacks
 from fleet.job.endings import exit_code, how_it_ended
 from fleet.job.lives import Lives
 from fleet.job.restart_policy import is_unfit
-from fleet.jobfiles.joining import unstopped_text
 from fleet.launch.durable import finished
 from fleet.launch.meet.messages import AllDone, NodeFailed, Regroup
 from fleet.launch.meet.team import Team
@@ -28,16 +27,25 @@ from fleet.launch.planning.durable_job import recovery_s
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
 from fleet.launch.run import report, unserved
-from fleet.launch.run.contract import Calm, Changer, Signalled, Striker
+from fleet.launch.run.contract import (
+    AGAIN_S,
+    LOOK_EVERY_S,
+    PATIENCE_S,
+    REAP_EVERY_S,
+    Calm,
+    Changer,
+    Signalled,
+    Striker,
+)
 from fleet.launch.run.crew import STDOUT, Crew
 from fleet.launch.run.follow import LogFollower
 from fleet.launch.run.outcome import RoundOutcome, failed_elsewhere, is_any_final, is_before, stopped_by
 from fleet.launch.run.output import is_one_place
+from fleet.launch.run.saving import Saving
 from fleet.launch.run.station import Station
 from fleet.launch.run.waits import Forsaken, Waits
 from fleet.launch.standby.orders import Orders
 from fleet.observe.stall.words import EXIT_CODE as STALLED
-from fleet.observe.waits.waiting import workers_text
 
 log = logging.getLogger("fleetrun")
 
@@ -49,15 +57,7 @@ SETTLE_S = 2.0
 """How long to wait for a process that has begun to end, before the others are stopped."""
 HEARSAY_S = SETTLE_S + 1.0
 """How long to wait for another machine that failed before us to say so: it waits itself until its process is gone."""
-PATIENCE_S = 2.0
-"""How long a terminal that takes nothing is waited for when the job has failed."""
 TICK_S = 0.05
-AGAIN_S = 1.0
-"""How long to wait when the system could not start a process, before the next try."""
-LOOK_EVERY_S = 1.0
-"""How soon a wait that a process has noted is told."""
-REAP_EVERY_S = 30.0
-"""How long an orphan that we adopted may stay a zombie."""
 CHANGE_S = 0.2
 """How soon a wish for another number of servers or workers is seen."""
 STDERR = 2
@@ -91,13 +91,14 @@ class Attempt:
         self._show = show
         """Called once all processes have started."""
         self._was_signalled = False
+        self._saving = Saving(crew)
         self._waits = Waits(crew.children, plan.followed)
         self._reap_at = time.monotonic() + REAP_EVERY_S
         self._all_done_at: float | None = None
 
     def signalled(self, number: int) -> None:
         """The launcher was told to stop; may be called by a signal handler."""
-        self._was_signalled = True
+        self._was_signalled = number != signal.SIGUSR1
         self._events.put(Signalled(number))
 
     def run(self) -> RoundOutcome:
@@ -142,11 +143,14 @@ class Attempt:
         if not self._crew.workers:
             self._team.done()
         while not self._is_over():
+            if self._saving.is_late:
+                return self._obey(signal.SIGTERM)
             match event := self._next_event():
                 case None:
                     pass
                 case Signalled(number):
-                    return self._obey(number)
+                    if not self._saving.asks(number):
+                        return self._obey(number)
                 case NodeFailed():
                     return self._fail(event)
                 case Regroup():
@@ -156,7 +160,7 @@ class Attempt:
                     if away := self.lives.away:
                         log.info("the workers have finished; waiting for %s to be back", ", ".join(away))
                 case Forsaken(text):
-                    return self._end_in_vain(text)
+                    return self._end_all(RoundOutcome(1, (text,)))
                 case Orders() if self._station is not None:
                     self._station.obey(event)
                 case Child() if self._station is not None and self._station.takes(event):
@@ -167,6 +171,9 @@ class Attempt:
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
                 case Child(status=0) if event.plan.role == "worker":
                     self._look_for_the_end()
+                case Child() if self._saving.took(event):
+                    if (outcome := self._saving.outcome) is not None:
+                        return self._end_all(outcome)
                 case Child() if self.lives.died(event):
                     self._crew.release(event)
                     self._crew.sweep_after(event)
@@ -235,7 +242,9 @@ class Attempt:
             self._drain(unserved.have_ended(self._crew.children, SETTLE_S), END_S, until_signal=True)
             if any(child.has_failed for child in self._crew.children):
                 return self._fail().at_last()
-        for complaint in filter(None, (unserved.complaint(self._crew.children), *self._unstopped())):
+        for complaint in filter(
+            None, (unserved.complaint(self._crew.children), *unserved.unstopped(self._crew.children))
+        ):
             log.warning(complaint)
         finished.mark(self._crew.children, is_whole=self._plan.layout.num_nodes == 1)
         if servers := self._crew.running:
@@ -247,15 +256,12 @@ class Attempt:
         finished.clear(self._crew.children)
         return RoundOutcome(0)
 
-    def _unstopped(self) -> list[str]:
-        """One line about the workers that ended in order, but without `fleet.stop_worker()`, if there are any."""
-        found = [child.plan.index for child in self._crew.children if child.status == 0 and child.is_unstopped]
-        return [unstopped_text(workers_text(found))] if found else []
-
-    def _end_in_vain(self, text: str) -> RoundOutcome:
-        self._team.failed(NodeFailed(f"{text} ({self._plan.layout.host})", 1, time.time(), is_final=True))
+    def _end_all(self, outcome: RoundOutcome) -> RoundOutcome:
+        """End the attempt here and on all machines, for good."""
+        told = f"{outcome.complaints[0]} ({self._plan.layout.host})"
+        self._team.failed(NodeFailed(told, outcome.code, time.time(), is_final=True))
         self._stop(signal.SIGTERM)
-        return RoundOutcome(1, (text,))
+        return outcome
 
     def _fail(self, *elsewhere: NodeFailed) -> RoundOutcome:
         """End the attempt over a failure here or on other machines; whichever began first is the cause."""
@@ -285,7 +291,9 @@ class Attempt:
         aborted = (
             report.abort_line(self._crew.children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
         )
-        complaints = tuple(filter(None, (text, self.lives.given_up.get(cause), aborted, *self._unstopped())))
+        complaints = tuple(
+            filter(None, (text, self.lives.given_up.get(cause), aborted, *unserved.unstopped(self._crew.children)))
+        )
         return RoundOutcome(code, complaints, in_vain or is_any_final(heard), is_unfit(cause))
 
     def _stop(self, number: int, limit_s: float = GRACE_S) -> None:

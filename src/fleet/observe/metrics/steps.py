@@ -110,6 +110,8 @@ class StepFigures:
         """Says which calls of `optimizer.step()` make one step; of a job with servers, its worker's."""
         self.num_steps = 0
         self.num_samples = 0
+        self.between: Callable[[], object] | None = None
+        """Called between two steps of a loop over data."""
         self.inside: Callable[[], float] = lambda: 0.0
         """Seconds so far of parts that lie inside others and are counted elsewhere: route, pull, push, wait, dense."""
         self._says_samples = False
@@ -130,6 +132,8 @@ class StepFigures:
         try:
             while True:
                 self._close_step()
+                if self.between is not None:
+                    self.between()
                 began, mark = self._clock(), profiler.begin("data")
                 try:
                     batch = next(batches)

@@ -15,6 +15,7 @@ from torch.nn.parameter import is_lazy
 
 from fleet.collective.parts.sync_batch_norm import synchronise
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
+from fleet.job.stopping import stopping
 from fleet.jobfiles.ending import end_in_vain
 from fleet.nn.sparse import SparseModule
 from fleet.ps.together.resharding import Background, check_reshard, give_up_former
@@ -132,8 +133,16 @@ class ModuleJob:
         if membership is not None:
             membership.join(self._worker, self.stop_worker)
         presence.joined(self._worker)
+        if servers.progress is not None:
+            stopping.begin(self._is_kept)
         strategy.close("fleet.init_worker()")
         self._strategy = strategy
+
+    def _is_kept(self) -> bool:
+        """Between two steps of a worker of a durable job that was told to stop: its next life goes on from here."""
+        if self._worker is not None:
+            self._worker.policy.flush()
+        return True
 
     @property
     def has_joined(self) -> bool:
@@ -174,6 +183,7 @@ class ModuleJob:
             return
         self._worker.refuse_fork("fleet.stop_worker()")
         try:
+            stopping.end()
             for finish in self.before_leaving:
                 finish()
             self._worker.stop(back)

@@ -18,8 +18,10 @@ from torch.optim import Optimizer
 from fleet.checkpoint import Best, StepFolders
 from fleet.collective.model import DistributedModel
 from fleet.errors import CheckpointError, FleetError, UsageError, UsageTypeError
+from fleet.job.stopping import stopping
 from fleet.jobfiles.ending import note_the_end
 from fleet.observe.tracing.part import part
+from fleet.ps.job.patience import is_durable
 from fleet.runtime.training.elements import CheckpointSource
 from fleet.runtime.training.objects import RunObjects, Stateful, together
 from fleet.runtime.training.runs import CollectiveRun, Run, Saving
@@ -80,8 +82,38 @@ class Checkpoint:
         self._run.before_end(self._finish)
         self._saving: Saving | None = None
         self._step = 0
+        self._target: int | None = None
+        """The step at which all workers save and stop, once they have agreed on it."""
+        self._has_said = False
+        self._counts_steps = True
+        """Whether the script saves by the number of steps that are done, and not by another count."""
         if resume:
             self._load(None, best=False)
+        if not is_durable():
+            stopping.begin(self._save_and_stop)
+
+    def _save_and_stop(self) -> bool:
+        """Between two steps of a worker that was told to stop: whether all is saved now."""
+        step = self._run.steps_done()
+        if not self._counts_steps:
+            self._say_why_not("the script saves by another count than fleet.steps_done()")
+        elif self._target is None:
+            try:
+                self._target = self._run.stop_at(step)
+            except FleetError as error:
+                self._say_why_not(str(error))
+        if self._target is not None and step > self._target:
+            self._say_why_not(f"other workers are at step {self._target} and this one is at {step}")
+        if step != self._target or self._run.is_mid_step:
+            return False
+        self.save(step)
+        self.close()
+        return True
+
+    def _say_why_not(self, why: str) -> None:
+        if not self._has_said:
+            log.warning("told to save and stop, but nothing is saved: %s", why)
+        self._has_said = True
 
     @property
     def folder(self) -> str:
@@ -119,6 +151,7 @@ class Checkpoint:
             raise UsageError(f"save takes the number of steps done, got {step!r}")
         metric = self._checked(metric)
         self._run.refuse_left(f"checkpoint.save({step})")
+        self._counts_steps = self._counts_steps and step == self._run.steps_done()
         # Before the wait, which may fail on one worker alone: the others must know the next save by the same number.
         number = self._run.next_save(step)
         if number is None:
@@ -176,6 +209,7 @@ class Checkpoint:
 
     def close(self) -> None:
         """`wait`; also done by `fleet.stop_worker()` and when the script ends, where an error can only be logged."""
+        stopping.end()
         self.wait()
 
     def __enter__(self) -> Self:

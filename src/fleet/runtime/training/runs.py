@@ -14,6 +14,7 @@ from fleet.checkpoint import Contents, StepFolders, TrainingManifest
 from fleet.collective.agree import world
 from fleet.collective.model import DistributedModel
 from fleet.errors import UsageError
+from fleet.job.stopping import AHEAD
 from fleet.observe.metrics.steps import steps
 from fleet.runtime.training.collective_parts import Restore, RunParts
 from fleet.runtime.training.elements import CheckpointSource
@@ -74,6 +75,19 @@ class Run(ABC):
     def mark(self, step: int) -> None:  # noqa: B027 - most have one life only
         """Note the step that was loaded or saved."""
 
+    @abstractmethod
+    def steps_done(self) -> int:
+        """How many steps lie behind this worker."""
+
+    @abstractmethod
+    def stop_at(self, step: int) -> int | None:
+        """The step at which all workers save and stop, as this one was told to at `step`; None: not known yet."""
+
+    @property
+    def is_mid_step(self) -> bool:
+        """Whether there are gradients that no update has come after."""
+        return False
+
     def asked(self) -> int | None:
         """The step at which the script goes on where its former life was; None if it had none."""
         return None
@@ -113,6 +127,7 @@ class CollectiveRun(Run):
         self.workers = world()
         self._parts = RunParts(model, optimizer, objects, self.workers.rank, self.workers.size)
         self._to: Destination | None = None
+        self._has_told = False
 
     def agree(self, steps: StepFolders, keep: Keep, timeout_s: float) -> None:
         store = None
@@ -140,6 +155,19 @@ class CollectiveRun(Run):
 
     def restore(self, source: CheckpointSource) -> None:
         Restore(self._parts, source).run(self.workers)
+
+    def steps_done(self) -> int:
+        return steps.count.num
+
+    def stop_at(self, step: int) -> int | None:
+        if self.workers.size == 1:
+            return step
+        store = dist.PrefixStore("fleet-stop", dist.distributed_c10d._get_default_store())
+        if not self._has_told:
+            store.set(str(self.workers.rank), str(step))
+            self._has_told = True
+        names = [str(rank) for rank in range(self.workers.size)]
+        return max(int(store.get(name)) for name in names) + AHEAD if store.check(names) else None
 
     def set_steps(self, step: int) -> None:
         steps.count.go_to(step)

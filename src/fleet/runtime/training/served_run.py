@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from fleet.checkpoint import Manifest, StepFolders, abort
 from fleet.collective.model import DistributedModel
 from fleet.errors import CheckpointError, FleetError, NotReadyError, UsageError, UsageTypeError
+from fleet.job.stopping import AHEAD
 from fleet.nn.sparse import SparseModule
 from fleet.ps.together.worker_meetings import NotComingError, WorkerMeetings
 from fleet.ps.worker.optimizer import ServerOptimizer
@@ -72,6 +73,7 @@ class ServedRun(Run):
         self.workers: WorkerMeetings = WorkerMeetings(self._worker.client, name, timeout_s, progress)
         self._former = None if progress is None else Rejoined(name, self._parts, self.workers, progress)
         self._to: tuple[StepFolders, Keep] | None = None
+        self._told_at: int | None = None
 
     def agree(self, steps: StepFolders, keep: Keep, timeout_s: float) -> None:  # noqa: ARG002 - the meetings have it
         self._parts.optimizations()  # raises where optimizers and model do not belong together
@@ -110,6 +112,27 @@ class ServedRun(Run):
 
     def set_steps(self, step: int) -> None:
         self._worker.done.count.go_to(step)
+
+    def steps_done(self) -> int:
+        return self._worker.done.count.num
+
+    @property
+    def is_mid_step(self) -> bool:
+        return self._worker.is_mid_step
+
+    def stop_at(self, step: int) -> int | None:
+        """In sync mode nobody may wait here: the others' step may need this worker's next push."""
+        workers = self.workers
+        if workers.size == 1:
+            return step
+        is_sync = self._worker.client.job.mode == "sync"
+        self._told_at = step if self._told_at is None else self._told_at
+        if is_sync:
+            workers.tell("stop", str(self._told_at))
+            if not workers.is_told("stop", range(workers.size)):
+                return None
+        told = workers.meet("stop", str(self._told_at), "SIGUSR1, which means save and stop")
+        return max(map(int, told)) + (AHEAD if is_sync else 0)
 
     def mark(self, step: int) -> None:
         if self._former is not None:

@@ -48,7 +48,8 @@ def test_all_workers_save_one_step_and_the_same_command_goes_on(kind: str, numbe
 
 def test_a_worker_of_a_durable_job_stops_between_two_steps(tmp_path: Path) -> None:
     """It saves nothing: its next life goes on with the next step."""
-    with JobByHand(tmp_path, servers=1, workers=1, warm=False, FLEET_GRACE_S="60") as job:
+    with JobByHand(tmp_path, servers=1, workers=1, FLEET_GRACE_S="60") as job:
+        job.is_warm = False
         job.server(0)
         job.worker(0, SCRIPTS / "train.py", 100_000)
         wait_until(lambda: steps(tmp_path) > 5, LIMIT_S, "five steps")

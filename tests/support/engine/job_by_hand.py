@@ -17,10 +17,10 @@ SERVER = [sys.executable, "-m", "fleet.ps.server"]
 class JobByHand:
     """Servers that a folder lists, and workers; all have one journal."""
 
-    def __init__(self, cwd: Path, *, servers: int, workers: int, warm: bool = True, **environ: str) -> None:
-        """Not `warm`: processes end as interpreters do, by an exit code of their own too."""
+    def __init__(self, cwd: Path, *, servers: int, workers: int, **environ: str) -> None:
         cwd.mkdir(exist_ok=True)
-        self._warm = warm
+        self.is_warm = True
+        """False: processes have interpreters of their own, which end as such do, by an exit code of their own too."""
         self.cwd = cwd
         self.where = cwd / "where"
         self._environ = {
@@ -71,7 +71,7 @@ class JobByHand:
         return code, out, err
 
     def _start(self, name: str, command: Sequence[object], **environ: str) -> None:
-        process = start(command, self.cwd, self._environ | environ, warm=self._warm)
+        process = start(command, self.cwd, self._environ | environ, warm=self.is_warm)
         self._processes[name] = process
         self._lives.append(process)
 

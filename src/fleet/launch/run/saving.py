@@ -18,7 +18,7 @@ from fleet.launch.run.outcome import RoundOutcome
 log = logging.getLogger("fleetrun")
 
 
-class Saving:
+class SaveAndStop:
     """The workers of this machine, from the signal on."""
 
     def __init__(self, crew: Crew) -> None:

@@ -41,7 +41,7 @@ from fleet.launch.run.crew import STDOUT, Crew
 from fleet.launch.run.follow import LogFollower
 from fleet.launch.run.outcome import RoundOutcome, failed_elsewhere, is_any_final, is_before, stopped_by
 from fleet.launch.run.output import is_one_place
-from fleet.launch.run.saving import Saving
+from fleet.launch.run.saving import SaveAndStop
 from fleet.launch.run.station import Station
 from fleet.launch.run.waits import Forsaken, Waits
 from fleet.launch.standby.orders import Orders
@@ -91,7 +91,7 @@ class Attempt:
         self._show = show
         """Called once all processes have started."""
         self._was_signalled = False
-        self._saving = Saving(crew)
+        self._saving = SaveAndStop(crew)
         self._waits = Waits(crew.children, plan.followed)
         self._reap_at = time.monotonic() + REAP_EVERY_S
         self._all_done_at: float | None = None

@@ -19,6 +19,7 @@ from fleet.jobfiles.layouts import own_layout
 from fleet.observe.metrics import events
 from fleet.ps.durable.recovery import Recovered, owner, recover, when_there_is_room
 from fleet.ps.durable.scrub import Scrub
+from fleet.ps.held.holdings import Holdings
 from fleet.ps.journal.copied import CopiedJournal
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
@@ -27,7 +28,6 @@ from fleet.ps.steps.parts import dense_part, rows_part, state_part
 from fleet.ps.wire import faults
 
 if TYPE_CHECKING:
-    from fleet.ps.held.holdings import Holdings
     from fleet.ps.steps.core import Core
 
 SNAPSHOT_BYTES = 512 << 20

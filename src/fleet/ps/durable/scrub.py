@@ -5,8 +5,6 @@ server still knows it writes anew, as a snapshot. Where rows are lost that it do
 takes its place; a copy is filled again by its server. Without a copy such a file is named, and no snapshot links to it.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

@@ -1,7 +1,5 @@
 """Files of a journal: their names, and writing that is whole or not at all."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os

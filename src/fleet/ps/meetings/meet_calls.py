@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import TYPE_CHECKING
 
+from fleet import _native
 from fleet.errors import CommunicationError
 from fleet.ps.job.patience import is_durable
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.meetings.waiting import CallVisit, Elsewhere
+from fleet.ps.proto import ps_pb2
 
 if TYPE_CHECKING:
-    from fleet import _native
-    from fleet.ps.proto import ps_pb2
     from fleet.ps.steps.core import Core
 
 

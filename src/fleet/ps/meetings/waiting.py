@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
+from fleet import _native
+
 if TYPE_CHECKING:
-    from fleet import _native
     from fleet.ps.proto import ps_pb2
 
 Elsewhere = Callable[[Set[int]], list[int]]

@@ -5,22 +5,16 @@ server 0 first in such a job; its answer says whose pushes the step was done wit
 every server does a step with the same pushes, even if a worker dies in between.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fleet.errors import FleetError, MovedError
 from fleet.observe.waits.waiting import workers_text
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.proto import ps_pb2
-from fleet.ps.steps.core import EVERYBODY
-
-if TYPE_CHECKING:
-    from fleet.ps.steps.core import Core
+from fleet.ps.steps.core import EVERYBODY, Core
 
 # How long between two looks at whether a step waits, at the most.
 LOOK_S = 1.0

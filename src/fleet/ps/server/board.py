@@ -2,14 +2,11 @@
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fleet.errors import UsageError
 from fleet.observe.stall.words import StallOutcome
 from fleet.ps.proto import ps_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_TEXT = 64 << 10
 MAX_KEY = 200

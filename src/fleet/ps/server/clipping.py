@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import DeadlineError, NotReadyError, UsageError
 from fleet.ps.held.mean_norm import mean_squared_norm
+from fleet.ps.held.requests import PushedUpdate
 from fleet.ps.proto import ps_pb2
 from fleet.ps.steps.missing_workers import loaded_meanwhile, too_late
 from fleet.ps.wire import callers
+from fleet.ps.wire.messages import Tensors
 
 if TYPE_CHECKING:
-    from fleet.ps.held.requests import PushedUpdate
     from fleet.ps.server.pushes import Pushes
     from fleet.ps.steps.core import Core
-    from fleet.ps.wire.messages import Tensors
 
 Reply = ps_pb2.NormReply.Header
 

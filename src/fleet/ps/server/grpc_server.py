@@ -1,7 +1,5 @@
 """A service on a port, by gRPC: every call proves that it knows the job's token, and every error reaches its caller."""
 
-from __future__ import annotations
-
 import logging
 import resource
 import threading

@@ -5,15 +5,12 @@ parameters are read, applied and answered by native code. Workers who meet are k
 out of the ordinary is answered by the service, on a thread of its own, as if it had come by gRPC.
 """
 
-from __future__ import annotations
-
 import logging
 import resource
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import grpc
 
@@ -23,6 +20,7 @@ from fleet.errors import DeadlineError, FleetError
 from fleet.net import Endpoint, local_addresses
 from fleet.ps.job.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
+from fleet.ps.server.service import Service
 from fleet.ps.server.strangers import Strangers
 from fleet.ps.steps.core import EVERYBODY
 from fleet.ps.steps.missing_workers import too_late
@@ -32,10 +30,7 @@ from fleet.ps.wire.messages import decode
 from fleet.ps.wire.plane_name import plane_name
 from fleet.ps.wire.status import code_of, one_line
 from fleet.ps.wire.trust.plane_tls import PlaneTls
-
-if TYPE_CHECKING:
-    from fleet.ps.server.service import Service
-    from fleet.ps.wire.trust.tls import Tls
+from fleet.ps.wire.trust.tls import Tls
 
 _PUSH, _OTHER, _LOOK, _LATE, _MEET = range(5)
 """Why a call is handed over: csrc/plane/server.h."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -35,8 +36,6 @@ from fleet.ps.wire.transport import Handler
 from fleet.ps.wire.trust.own_token import check_exposure, token_for
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from fleet.ps.server.service import Service
 
 _log = logging.getLogger("fleet.ps.server")  # the same name when this file is the program

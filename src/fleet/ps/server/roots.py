@@ -1,19 +1,15 @@
 """Where a server may write and read on behalf of its callers: anywhere, or only inside the folders of FLEET_ROOTS."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from google.protobuf.message import Message
 
 from fleet import env
 from fleet.errors import UsageError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.messages import METHODS
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 PATHS = ("folder", "keys_to")
 """The fields of requests that name what a server writes or reads."""

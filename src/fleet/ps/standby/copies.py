@@ -29,10 +29,10 @@ from fleet.ps.journal.snapshots import newest_snapshot
 from fleet.ps.proto import ps_pb2
 from fleet.ps.standby.standing import Standing
 from fleet.ps.wire import callers
+from fleet.ps.wire.messages import Tensors
 
 if TYPE_CHECKING:
     from fleet.ps.steps.core import Core
-    from fleet.ps.wire.messages import Tensors
 
 MOST_BYTES = 8 << 20
 """The size of one answer."""

@@ -23,10 +23,10 @@ from fleet.ps.journal.files import UNFINISHED_SUFFIX, sync_folder
 from fleet.ps.journal.records import read, whole_records
 from fleet.ps.proto import ps_pb2
 from fleet.ps.standby.standing import Standing
+from fleet.ps.wire.transport import Transport
 
 if TYPE_CHECKING:
     from fleet.ps.steps.core import Core
-    from fleet.ps.wire.transport import Transport
 
 WAIT_S = 0.3
 """How long a server keeps a call for which it has nothing: a copy gives so often a sign of life."""

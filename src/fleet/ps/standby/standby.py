@@ -1,33 +1,27 @@
 """What a process of a job whose servers have copies does beside serving: it watches the terms, and follows them."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError
 from fleet.net import Endpoint
 from fleet.observe.metrics import events
+from fleet.ps.durable.durability import Durability
+from fleet.ps.proto import ps_pb2
 from fleet.ps.standby.copies import Copies
 from fleet.ps.standby.following import Following
 from fleet.ps.standby.standing import Part, Standing
-from fleet.ps.steps.core import EVERYBODY
+from fleet.ps.steps.core import EVERYBODY, Core
 from fleet.ps.wire import faults
 from fleet.ps.wire.grpc_client import GrpcTransport
+from fleet.ps.wire.messages import Tensors
 from fleet.ps.wire.plane_client import PlaneTransport
+from fleet.ps.wire.transport import Transport
 from fleet.ps.wire.trust.own_token import token_for
 from fleet.ps.wire.trust.plane_tls import PlaneTls
 from fleet.ps.wire.trust.tls import Tls
-
-if TYPE_CHECKING:
-    from fleet.ps.durable.durability import Durability
-    from fleet.ps.proto import ps_pb2
-    from fleet.ps.steps.core import Core
-    from fleet.ps.wire.messages import Tensors
-    from fleet.ps.wire.transport import Transport
 
 LOOK_S = 0.05
 """How often the terms are looked at; a call from a newer one has them looked at at once."""

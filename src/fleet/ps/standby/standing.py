@@ -3,8 +3,6 @@
 The terms in the folder of the job say so, and nothing else: not what the process was started as.
 """
 
-from __future__ import annotations
-
 import threading
 from enum import Enum
 

@@ -12,9 +12,12 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleet.errors import CheckpointError, CommunicationError, DeadlineError, MovedError, NotReadyError, UsageError
-from fleet.ps.held.holdings import none
+from fleet.ps.held.changed_keys import ChangedKeys
+from fleet.ps.held.holdings import Holdings, none
+from fleet.ps.held.requests import PushedUpdate
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.writer import JournalWriteError
+from fleet.ps.proto import ps_pb2
 from fleet.ps.steps.changes import CHANGES
 from fleet.ps.steps.door import PushDoor
 from fleet.ps.steps.gate import StateGate
@@ -25,10 +28,6 @@ from fleet.ps.wire.status import FailedServerError
 
 if TYPE_CHECKING:
     from fleet.ps.durable.durability import Durability
-    from fleet.ps.held.changed_keys import ChangedKeys
-    from fleet.ps.held.holdings import Holdings
-    from fleet.ps.held.requests import PushedUpdate
-    from fleet.ps.proto import ps_pb2
 
 T = TypeVar("T")
 

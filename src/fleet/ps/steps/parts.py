@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fleet.ps.held.holdings import Holdings
 from fleet.ps.held.requests import read_kept
 from fleet.ps.journal.records import RecordPart
 
 if TYPE_CHECKING:
-    from fleet.ps.held.holdings import Holdings
     from fleet.ps.steps.state import ServerState
 
 ShardFiles = tuple[int, int, list[str]]

@@ -1,13 +1,11 @@
 """Worker 0's side of a change of the number of servers, while training goes on (docs/adr/0021-reshard.md)."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet import env
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotReadyError, UsageError
@@ -16,14 +14,11 @@ from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.taken_pushes import TakenPushes, joined_all
+from fleet.ps.wire.transport import Transport
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.calling.requests import GRACE_S
-from fleet.ps.worker.parts.contract import StepPart
-
-if TYPE_CHECKING:
-    from fleet.ps.wire.transport import Transport
-    from fleet.ps.worker.calling.server_set import ServerSet
-    from fleet.ps.worker.parts.contract import Update
+from fleet.ps.worker.calling.server_set import ServerSet
+from fleet.ps.worker.parts.contract import StepPart, Update
 
 NUM_ATTEMPTS = 3
 PUSHES_S = 25.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
 
 import grpc
+from google.protobuf.message import Message
 
 from fleet.errors import CommunicationError, FleetError
 from fleet.ps.wire.budget import SMALL_BYTES
@@ -15,9 +15,6 @@ from fleet.ps.wire.status import SIZE_KEY, TOKEN_KEY, error_of
 from fleet.ps.wire.transport import Answer, Transport
 from fleet.ps.wire.trust.tls import Tls
 from fleet.ps.wire.trust.tls_probe import why_closed, why_failed
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.enable_http_proxy", 0),  # servers are on the job's own network; a proxy of the site only breaks that

@@ -1,21 +1,16 @@
 """A server that a directory lists (`fleet.net.directory`): reached where it listens now, over a transport for that."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+
+from google.protobuf.message import Message
 
 from fleet.errors import FleetError
 from fleet.net import Endpoint, Listed
+from fleet.ps.wire.messages import Tensor, Tensors
 from fleet.ps.wire.status import unreachable
 from fleet.ps.wire.transport import Answer, TakesAhead, Transport, failed
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from fleet.ps.wire.messages import Tensor, Tensors
 
 _log = logging.getLogger(__name__)
 

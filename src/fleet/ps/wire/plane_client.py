@@ -11,22 +11,19 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.message import Message
 
 from fleet import _native, env
 from fleet.errors import CommunicationError, DeadlineError, FleetError
 from fleet.net import Endpoint, is_loopback, resolve
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.messages import too_large
+from fleet.ps.wire.messages import Tensor, Tensors, too_large
 from fleet.ps.wire.plane_name import plane_name
 from fleet.ps.wire.status import error_of_number, unreachable
 from fleet.ps.wire.transport import Answer, TakesAhead, Transport, failed
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from fleet.ps.wire.messages import Tensor, Tensors
-    from fleet.ps.wire.trust.plane_tls import PlaneTls
+from fleet.ps.wire.trust.plane_tls import PlaneTls
 
 METHODS = {"Pull": 1, "Push": 2, "Meet": 3, "Follow": 4}
 _REPLIES: dict[str, Any] = {

@@ -4,19 +4,15 @@ Workers know transports only. `LocalTransport` calls a service in the same proce
 anywhere; training is the same program over both.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
+from google.protobuf.message import Message
+
+from fleet.errors import FleetError
 from fleet.ps.wire.messages import Tensor, Tensors
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from fleet.errors import FleetError
 
 Answer: TypeAlias = "Future[tuple[Message, Tensors]]"
 

@@ -10,6 +10,7 @@ SMALL: Mapping[str, Size] = {
     "pushes, one death": Size(("PL", "PL"), deaths=1),
     "steps, deaths of a worker and a server": Size(("PL", "PPL"), is_sync=True, deaths=1, restarts=1),
     "a copy, a machine and a process lost": Size(("PL",), False, "sync", (0,), num_servers=1, restarts=1, burns=1),
+    "a copy that lags, a machine lost": Size(("PL",), False, "async", (0,), num_servers=1, burns=1),
 }
 """Checked whole in `make test`."""
 
@@ -28,7 +29,9 @@ LARGE: Mapping[str, Size] = {
     "a copy, everything once": Size(
         ("PSL",), False, "sync", (0,), num_servers=1, deaths=1, restarts=1, burns=1, doubts=1
     ),
-    "a copy that lags, a machine lost": Size(("PL", "PL"), False, "async", (0,), num_servers=1, deaths=1, burns=1),
+    "a copy that lags, a worker dies and a machine is lost": Size(
+        ("PL", "PL"), False, "async", (0,), num_servers=1, deaths=1, burns=1
+    ),
 }
 """Checked whole by `make model`, beside the small ones."""
 

@@ -28,7 +28,8 @@ ENDS = "worker {0} ends"
 DIES = "worker {0} dies, and begins life {1}"
 
 
-AT_ONCE = {FINDS_NOTHING, DECLARES, SENDS}
+JOINS_AGAIN = "worker {0} declares incarnation {1} on server {2}, which follows another and has lost it"
+AT_ONCE = {FINDS_NOTHING, DECLARES, SENDS, JOINS_AGAIN}
 """What may as well happen at once: a message may be late or lost, so one that is sent leaves all open that was."""
 
 
@@ -64,6 +65,7 @@ def _onward(size: Size, state: State, number: int, worker: Worker) -> Iterator[S
     elif worker.stage == "join":
         yield from _join(size, state, number, worker)
     elif worker.stage == "send":
+        yield from _join_again(size, state, number, worker)
         yield from _send(size, state, number, worker, (worker.incarnation, worker.number, worker.at))
 
 
@@ -113,6 +115,15 @@ def _join(size: Size, state: State, number: int, worker: Worker) -> Iterator[Ste
     yield (JOINS, number, given, at), with_worker(state, number, joined)
 
 
+def _join_again(size: Size, state: State, number: int, worker: Worker) -> Iterator[Step]:
+    """Declare this life on a server that has taken another's place without all that the other had acknowledged."""
+    for line in range(size.num_servers):
+        node = serving(state, line, worker.term)
+        message = Declare(number, worker.life, worker.incarnation, line, worker.term, False)
+        if node is not None and node.entries[number].incarnation < worker.incarnation and message not in state.sent:
+            yield (JOINS_AGAIN, number, worker.incarnation, line), state._replace(sent=state.sent | {message})
+
+
 def _begin(size: Size, state: State, number: int, worker: Worker) -> Iterator[Step]:
     """Write the next change down, or end."""
     script = size.scripts[number]
@@ -138,6 +149,11 @@ def _send(size: Size, state: State, number: int, worker: Worker, intent: tuple[i
     incarnation, change, place = intent
     messages = [Change(number, incarnation, change, place, line, worker.term) for line in range(size.num_servers)]
     answers = {one.line: answer_to(size, state, one) for one in messages if one.line not in worker.heard}
+    if worker.stage == "again":  # a server that knows nothing of that life says so, and what it wanted is given up
+        for one in messages:
+            node = serving(state, one.line, one.term)
+            if one.line in answers and node is not None and node.entries[number].incarnation < incarnation:
+                answers[one.line] = "over"
     if not state.sent.issuperset(one for one in messages if one.line not in worker.heard and not answers[one.line]):
         after = state._replace(sent=state.sent.union(messages))
         yield (SENDS, number, change, incarnation), after

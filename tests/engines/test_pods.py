@@ -125,6 +125,25 @@ def test_a_pod_of_a_server_is_healthy_without_the_token_and_stops_in_order(tmp_p
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("engine", ["volcano", "compose"])
+def test_jobs_of_volcano_and_compose_come_to_their_end(engine: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").symlink_to(burning_job.__file__)
+    (tmp_path / "token").write_text("a-token-in-a-file\n")
+    (found,) = manifests(engine, ("--server_num", "1", "--worker_num", "2", "train.py", "async", "20"))
+    with cluster(tmp_path, 3) as place:
+        if engine == "volcano":
+            (server,), workers = place.of_volcano(found["spec"], found["metadata"]["name"])
+        else:
+            server, *workers = place.of_compose(found["services"])
+        with running([server, *workers]):
+            for pod in (*workers, server):
+                pod.schedule()
+                pod.start()
+            assert [pod.wait(LIMIT_S) for pod in (*workers, server)] == [0, 0, 0], workers[0].log.read_text()[-2000:]
+    assert "counted 640 of 640" in workers[0].log.read_text()
+
+
+@pytest.mark.exhaustive
 def test_machines_of_a_collective_job_meet_where_the_first_pod_is(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import fleet\nfleet.init(is_collective=True)\n"

@@ -57,12 +57,20 @@ class Pod:
         variables = self._variables()
         command = [self._filled(word, variables) for word in self.container["command"]]
         mounts = " && ".join(f"mount --bind {self._volume(mount)} {mount['mountPath']}" for mount in self._mounts)
-        inside = ["unshare", "--mount", "sh", "-c", f'{mounts or "true"} && exec "$@"', "sh", *command]
+        inside = [
+            "unshare",
+            "--mount",
+            "--uts",
+            "sh",
+            "-c",
+            f'hostname {self.name} && {mounts or "true"} && exec "$@"',
+            "sh",
+        ]
         environ = {**clean_environ(), "OMP_NUM_THREADS": "1", "HOSTNAME": self.name, **variables}
         environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self.host.prefix, *inside], cwd=self._cluster.folder, env=environ, stdout=log, stderr=log
+                [*self.host.prefix, *inside, *command], cwd=self._cluster.folder, env=environ, stdout=log, stderr=log
             )
 
     @property
@@ -167,6 +175,31 @@ class Cluster:
         for n in range(job["spec"]["completions"]):
             fields = {"batch.kubernetes.io/job-completion-index": str(n), "jobset.sigs.k8s.io/jobset-name": set_name}
             found.append(Pod(self, f"{name}-{n}", domain or template["subdomain"], template, fields))
+        return found
+
+    def of_volcano(self, spec: Mapping[str, Any], name: str) -> list[list[Pod]]:
+        """The pods of each task of a Job of Volcano, whose plugins give them names and indexes."""
+        found = []
+        for task in spec["tasks"]:
+            own = [
+                (f"{name}-{task['name']}-{n}", {"name": "VC_TASK_INDEX", "value": str(n)})
+                for n in range(task["replicas"])
+            ]
+            (container,) = task["template"]["spec"]["containers"]
+            told = [{**container, "env": [*container["env"], index]} for _, index in own]
+            specs = [{**task["template"]["spec"], "containers": [one]} for one in told]
+            found.append([Pod(self, pod, name, one, {}) for (pod, _), one in zip(own, specs, strict=True)])
+        return found
+
+    def of_compose(self, services: Mapping[str, Any]) -> list[Pod]:
+        """The containers of services, which know each other by the services' names; the secret is the file `token`."""
+        found = []
+        for name, service in services.items():
+            told = {**service["environment"], "FLEET_JOB_TOKEN_FILE": str(self.folder / "token")}
+            env = [{"name": key, "value": value} for key, value in told.items()]
+            command = [word.replace("$$", "$") for word in service["command"]]
+            spec = {"containers": [{"command": command, "env": env}], "terminationGracePeriodSeconds": 60}
+            found.append(Pod(self, name, "compose", spec, {}))
         return found
 
     def of_jobset(self, spec: Mapping[str, Any], name: str) -> list[list[Pod]]:

@@ -19,6 +19,7 @@ from fleet.ps.wire.status import unreachable
 from fleet.ps.wire.transport import Answer, LocalTransport
 from fleet.ps.worker.asking.keys import route
 from fleet.ps.worker.calling.client import Client
+from fleet.ps.worker.calling.joining import LostStateError
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 KEYS = torch.arange(16)
@@ -116,7 +117,7 @@ def test_no_step_waits_for_the_next_life_of_a_worker_that_was_about_to_leave(ser
     number = services[1].state.ledger.incarnation(0)
     others_last.is_cut = False
     life = Client([LocalTransport(one) for one in services], 0, job_of("sync"))
-    with pytest.raises(CommunicationError, match="different steps"):  # the other's push is still under way
+    with pytest.raises(LostStateError, match="different steps"):  # the other's push is still under way
         life.declare()
     assert services[1].state.ledger.incarnation(0) > number
     waiting.results()

@@ -25,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / "build" / "engines-ray" / "bin" / "python"
 """What `make engines` makes: Ray, with everything of .venv behind it."""
+IS_THERE = (PYTHON.parents[1] / ".done").exists()
 MISSING = "needs Ray in build/engines-ray: make engines"
 NODE = {"num_cpus": 4, "resources": {"job": 4}}
 """What jobs of the tests ask for is on the two nodes that can be removed, and on neither alone the only one."""

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from engines.ray_cluster import MISSING, PYTHON, ROOT, HeldCluster, running
+from engines.ray_cluster import IS_THERE, MISSING, PYTHON, ROOT, HeldCluster, running
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.skipif(not PYTHON.exists(), reason=MISSING)]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.skipif(not IS_THERE, reason=MISSING)]
 
 
 @pytest.fixture(scope="module")

@@ -107,6 +107,8 @@ class Standby:
                 return
             if self._core.is_copy and self.standing.part is Part.SERVER:
                 self._promote()
+                if self.failure:
+                    return
             self._core.term = self.standing.number
             if self.copies is not None:
                 self.copies.look()

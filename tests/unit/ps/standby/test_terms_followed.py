@@ -62,6 +62,18 @@ def test_a_copy_that_cannot_lead_ends_and_says_why(begin: Begin, terms: Terms, m
     assert service.standby.failure.endswith("cannot be a server in term 2: no room on the disk; start the job again")
 
 
+def test_a_copy_that_is_not_whole_ends_once_it_should_lead(begin: Begin, terms: Terms) -> None:
+    service = begin(THERE, HERE)
+    assert service.standby is not None
+    assert service.standby._following is not None
+    service.standby._following._failure = "it was being filled"
+    terms.use(Term(2, (HERE,), ("",)))
+    assert service.standby.ended.wait(LIMIT_S)
+    assert "cannot take its place: it was being filled; load a checkpoint" in service.standby.failure
+    service.standby._thread.join(LIMIT_S)  # it does not try again and again
+    assert not service.standby._thread.is_alive()
+
+
 def test_terms_that_cannot_be_read_are_looked_at_again(
     begin: Begin, terms: Terms, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -285,9 +285,10 @@ class Moving:
 
     def _applied(self) -> list[TakenPushes]:
         """The pushes that were applied: others, of a step that is not complete, are sent again."""
+        found = self._taken()  # first: who makes a change has a lock of the ledger, and then wants this one
         with self._core.changed:
             pending = self._core.state.rounds.pending()
-            return [one.without(pending.get(worker, 0)) for worker, one in enumerate(self._taken())]
+        return [one.without(pending.get(worker, 0)) for worker, one in enumerate(found)]
 
     def _lost_now(self, this: _Departure) -> str:
         if this.is_over and not this.is_written:

@@ -92,7 +92,7 @@ class StepClipping:
         if version is not None:
             outcome = self._pushes.outcome(holdings, version)
             return Reply(is_sum=is_sum, squared_norm=total if is_sum else 0.0, outcome=outcome)
-        if header.sequence not in core.state.ledger.taken(who.worker):
+        if not core.state.ledger.has(who.worker, header.sequence):
             return Reply(is_lost=True)
         if who.worker not in rounds.pushed():
             raise loaded_meanwhile(who.worker, header.step)

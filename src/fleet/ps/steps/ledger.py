@@ -99,6 +99,11 @@ class Ledger:
         with entry.lock:
             return entry.taken
 
+    def has(self, worker: int, sequence: int) -> bool:
+        """Whether a push of a worker's present life was taken; takes no lock."""
+        entry = self._workers[worker]
+        return sequence in entry.later or sequence <= entry.upto  # in this order: `take` raises the second first
+
     def history(self, worker: int) -> tuple[int, bytes]:
         """How many steps of a worker were taken, and what came with the last."""
         entry = self._workers[worker]

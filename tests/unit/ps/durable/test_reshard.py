@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,27 @@ def test_a_server_of_the_past_says_so_when_it_is_started_again(layouts: Layouts,
         push(again, 2, [7])
     again.close()
     assert not list(died.glob("journal-*"))
+
+
+def test_who_makes_a_change_is_not_in_the_way_of_a_move_that_looks_for_it(old: Service) -> None:
+    """Both wait for a lock that the other has: the server answered nobody any more."""
+    core, began = old.core, threading.Event()
+
+    def make() -> bool:
+        with core.state.ledger.once(0, 1, 2):
+            began.set()
+            looking.join(0.5)
+            is_free = core.changed.acquire(timeout=5)
+            if is_free:
+                core.changed.release()
+            return is_free
+
+    looking = threading.Thread(target=lambda: began.wait(20) and old._moving._applied())
+    looking.start()
+    try:
+        assert make()
+    finally:
+        looking.join()
 
 
 def test_a_silent_worker_does_not_hold_up_the_others(

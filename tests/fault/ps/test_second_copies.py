@@ -67,7 +67,8 @@ def test_the_copy_takes_the_place_of_a_lost_server(tmp_path: Path) -> None:
 
 
 def test_the_journal_travels_by_the_data_plane(tmp_path: Path) -> None:
-    with Copied(tmp_path, FLEET_LOCAL_TRANSPORT="TCP") as job, joined(job.endpoints, strategy=strategy("async")) as one:
+    copied = Copied(tmp_path, standby="ASYNC", FLEET_LOCAL_TRANSPORT="TCP")
+    with copied as job, joined(job.endpoints, strategy=strategy("async")) as one:
         copy = job.add_copy()
         train(one, 5)
         assert copy.process is not None

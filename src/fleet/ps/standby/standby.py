@@ -46,7 +46,8 @@ class Standby:
         self._following: Following | None = None
         core.admit, core.term = self._admit, standing.number
         if core.is_copy:
-            connect = lambda endpoint: faults.with_faults_of_copy(_connect(endpoint), standing.server)  # noqa: E731
+            reach = _by_grpc if standing.is_sync else _by_data_plane
+            connect = lambda endpoint: faults.with_faults_of_copy(reach(endpoint), standing.server)  # noqa: E731
             self._following = Following(core, durability, standing, connect)
         else:
             self._begin_copies()
@@ -150,7 +151,12 @@ class Standby:
         self._core.failure = why
 
 
-def _connect(endpoint: str) -> Transport:
-    """As a worker reaches a server: the bytes of the journal go by the data plane."""
-    token, tls = token_for(Endpoint.parse(endpoint)), Tls.from_environment()
+def _by_grpc(endpoint: str) -> Transport:
+    return GrpcTransport(endpoint, token_for(Endpoint.parse(endpoint)), Tls.from_environment())
+
+
+def _by_data_plane(endpoint: str) -> Transport:
+    """As a worker reaches a server. Not where pushes wait for the copy: that is in the data plane's few threads."""
+    tls = Tls.from_environment()
+    token = token_for(Endpoint.parse(endpoint))
     return PlaneTransport(GrpcTransport(endpoint, token, tls), token, None if tls is None else PlaneTls(tls))

@@ -69,7 +69,7 @@ class _Reading:
     num_taken: int = 0
     """How many of those were taken in this life, or lie behind its position."""
     breaks: list[int] = field(default_factory=list)
-    """After how many of those a former life had made the last batch of what it had, which is to be the same batch."""
+    """After how many of those a life makes the last batch of what it has, which is to be the same batch in the next."""
     is_at_break: bool = False
     is_over: bool = False
 
@@ -114,8 +114,7 @@ class PieceSource(ABC):
                     f"{len(reading.own)}: the position is of another run of the job. Start it again from a checkpoint"
                 )
             reading.num_taken = taken
-            ends = {*reading.breaks, len(reading.own)} if self.may_get_more else ()
-            reading.breaks = sorted(end for end in ends if end > taken)
+            reading.breaks = sorted(end for end in reading.breaks if end > taken)
             self._readings[epoch] = reading
             self._num_begun[epoch] = reading.round + 1
             for old in sorted(self._readings)[:-NUM_EPOCHS]:

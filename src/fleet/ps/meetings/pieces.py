@@ -96,7 +96,8 @@ class _Epoch:
     idle: set[int] = field(default_factory=set)
     """Workers that have trained on all that they were handed."""
     breaks: dict[int, list[int]] = field(default_factory=dict)
-    """After how many pieces each worker was idle: there no batch has rows of the piece before and of the one behind."""
+    """After how many pieces each worker was idle, or began another life: there no batch has rows of the piece before and
+    of the one behind."""
     pace: Pace = field(default_factory=Pace)
 
     @property
@@ -113,6 +114,15 @@ class _Epoch:
         """For a snapshot: what there is where workers come and go."""
         kept = {"rows_taken": _pairs(self.rows_taken), "breaks": _pairs(self.breaks)}
         return {"back": self.back, "idle": sorted(self.idle), **kept}
+
+    def is_resumed(self, worker: int) -> bool:
+        """Whether a worker that begins now ends a batch with what it was handed before, and that is not yet noted."""
+        return bool(own := self.taken.get(worker)) and len(own) not in self.breaks.get(worker, ())
+
+    def end_batch(self, worker: int) -> None:
+        """Note that a worker makes a batch of what is left of all that it was handed so far."""
+        if self.is_resumed(worker):
+            self.breaks.setdefault(worker, []).append(len(self.taken[worker]))
 
     def hand_out(self, worker: int) -> None:
         """Give a worker the next piece."""
@@ -143,7 +153,8 @@ class PieceQueues:
         """
         known = self._epochs.get(key)
         if number == 0:
-            return self._check_begin(worker, key, extent, known)
+            is_new = self._check_begin(worker, key, extent, known)
+            return is_new or (self.is_elastic and known is not None and known.is_resumed(worker))
         if known is None:
             self._check_late(worker, key, number)
             return False
@@ -181,18 +192,27 @@ class PieceQueues:
         self, worker: int, key: Key, number: int, extent: Extent, is_idle: bool = False
     ) -> ps_pb2.TakeReply.Header:
         """Begin an epoch, hand out the next piece, or note that a worker is idle; then the same as `answer`."""
-        if number == 0:
+        if number == 0 and (begun := self._epochs.get(key)) is not None:
+            begun.end_batch(worker)
+        elif number == 0:
             self._epochs[key] = _Epoch(extent)
             self._make_room()
+        if number == 0:
             return self.answer(worker, key, number, extent, is_idle)
         known = self._epochs[key]
-        if is_idle and number - 1 not in (breaks := known.breaks.setdefault(worker, [])):
-            breaks.append(number - 1)
+        if is_idle:
+            known.end_batch(worker)
         if known.is_out:
             known.idle.add(worker)
         else:
             known.hand_out(worker)
         return self.answer(worker, key, number, extent, is_idle)
+
+    def leave(self, worker: int) -> None:
+        """A worker has finished, maybe inside an epoch: nobody waits for what it was handed."""
+        for known in self._epochs.values():
+            if worker in known.taken:
+                known.idle.add(worker)
 
     def hand_back(self, worker: int, told: Sequence[ps_pb2.LeaveRequest.HandedBack]) -> None:
         """A worker leaves: what it has not trained on is for others, and nothing of it is remembered by its number.

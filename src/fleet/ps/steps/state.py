@@ -133,6 +133,9 @@ class ServerState:
             self.ledger.forget_position(worker)
             with self.pieces.lock:
                 self.pieces.hand_back(worker, told.back)
+        elif self.pieces.is_elastic and not (told.is_absent or told.is_unfinished):
+            with self.pieces.lock:
+                self.pieces.leave(worker)
 
     def put_in_steps(self, asked: ps_pb2.ShrinkRequest.Header) -> None:
         """Turn the seconds of a request into steps: a journal may be read at another time."""

@@ -193,3 +193,27 @@ def test_a_job_is_over_when_a_worker_is_done_and_not_when_all_are_told_to_leave(
     third = Life(service, 2)
     third.client.changes.leave()
     assert service.finished.is_set()
+
+
+def test_nobody_waits_for_a_worker_that_has_ended_in_order_inside_an_epoch(service: Service) -> None:
+    first, second = Life(service, 0), Life(service, 1)
+    assert (first.take(2), second.take(3)) == ([0, 1], [2, 3, None])
+    first.client.changes.leave()
+    ends: list[bool] = []
+    waiting = threading.Thread(target=lambda: ends.append(second.pieces.wait(0)), daemon=True)
+    waiting.start()
+    waiting.join(10)
+    assert ends == [False]
+
+
+def test_a_batch_that_a_second_life_has_cut_short_is_the_same_in_the_third(service: Service) -> None:
+    first = Life(service, 0)
+    assert first.take(2) == [0, 1]
+    second = Life(service, 0)
+    assert second.take(3) == [0, 1, None]
+    assert second.pieces.wait(0)
+    assert second.take(1) == [2]
+    third = Life(service, 0, taken=1)
+    assert third.take(2) == [1, None], "the second life made a batch of what was left there"
+    assert third.pieces.wait(0)
+    assert third.take(1) == [2]

@@ -223,8 +223,8 @@ class PieceQueues:
         by_key = {Key(one.queue, one.epoch, one.round): one for one in told}
         for key, known in self._epochs.items():
             own = known.taken.pop(worker, [])
-            if worker not in known.idle:
-                said = by_key.get(key)
+            said = by_key.get(key)
+            if said is not None or worker not in known.idle:
                 left = own[0 if said is None else said.num_done :]
                 known.back += left
                 if left and said is not None and said.rows_taken:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -206,3 +207,47 @@ def test_a_script_may_make_a_reader_for_each_epoch(asks: bool, tmp_path: Path) -
     assert (present.turns.take("util"), present.turns.take("made")) == (8, 4)
     assert Batches(present).place.number == 3
     present.answers.close()
+
+
+def told_to_leave(progress: ScriptProgress) -> list[Any]:
+    """A worker that was told to leave: what it hands back when it does."""
+    nothing = SimpleNamespace(flush=lambda: None, step_aside=lambda: None, take_part=lambda **_: None)
+    left: list[Any] = []
+    assert progress.membership is not None
+    progress.membership.join(SimpleNamespace(has_caught_up=True, policy=nothing, go_on_at=lambda _: None), left.append)
+    progress.membership.is_told = True
+    return left
+
+
+def test_a_worker_does_not_leave_with_batches_whose_gradients_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEET_ELASTIC", "1")
+    progress = ScriptProgress(tmp_path / "worker-0")
+    assert (membership := progress.membership) is not None
+    batches = iter(Batches(progress))
+    next(batches)
+    left = told_to_leave(progress)
+    next(batches)
+    membership.idle()  # the queue is empty, and the script has not stepped
+    assert not left
+    progress.capture(0, 0, is_new=True)
+    with pytest.raises(SystemExit):
+        membership.idle()
+    assert left == [[]]
+
+
+def test_a_worker_does_not_leave_between_the_batches_of_two_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEET_ELASTIC", "1")
+    progress = ScriptProgress(tmp_path / "worker-0")
+    first, second = iter(Batches(progress)), iter(Batches(progress))
+    next(first)
+    left = told_to_leave(progress)
+    next(second)
+    assert not left
+    progress.capture(0, 0, is_new=True)
+    with pytest.raises(SystemExit):
+        next(first)
+    assert left == [[]]

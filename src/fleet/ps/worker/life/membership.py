@@ -46,9 +46,11 @@ class LeavingWorker(Protocol):
 class Membership:
     """Whether this worker is to leave, and how it does. Used from the thread that trains."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_untrained: Callable[[], bool] = lambda: False) -> None:
+        """`has_untrained`: whether a reader has handed out a batch on which no optimizer has stepped yet."""
         self.is_told = False
         """Whether somebody has told it to leave."""
+        self._has_untrained = has_untrained
         self._readers: list[weakref.ref[QueueReader]] = []
         self._worker: LeavingWorker | None = None
         self._leave: Callable[[Sequence[HandedBack]], None] = lambda _: None
@@ -70,14 +72,14 @@ class Membership:
         self._readers.append(weakref.ref(reader))
 
     def between_steps(self) -> None:
-        """Leave, and end this process, if this worker was told to: what readers have handed out is trained on."""
-        if self.is_told and self._worker is not None and self._worker.has_caught_up:
+        """Leave, and end this process, if this worker was told to and has trained on all that readers handed out."""
+        if self.is_told and self._worker is not None and self._worker.has_caught_up and not self._has_untrained():
             readers = [reader for one in self._readers if (reader := one()) is not None]
             self._leave([back for reader in readers if (back := reader.hand_back()) is not None])
             raise SystemExit(0)
 
     def idle(self) -> None:
-        """All that this worker was handed is trained on: return when its servers have it, unless it is to leave."""
+        """A reader has nothing left to hand out: return when servers have all that was sent, unless it is to leave."""
         if self._worker is not None:
             self._worker.policy.flush()
             self._worker.policy.step_aside()

@@ -72,6 +72,8 @@ class ScriptMoment:
     """The readers whose batches are trained on since."""
     is_used: bool = False
     """Whether an optimizer has stepped since."""
+    is_handed: bool = False
+    """Whether a reader of its own has handed out a batch since."""
     number: int = 0
     """The moment's number among all."""
 
@@ -82,7 +84,7 @@ class ScriptProgress:
     def __init__(self, folder: Path) -> None:
         self.turns = Turns()
         self.answers = AnswerFile(folder / "answers")
-        self.membership = Membership() if is_elastic() else None
+        self.membership = Membership(self._has_untrained) if is_elastic() else None
         """How this worker leaves before its data is at an end; None where all stay."""
         self.is_asked = False
         """Whether the script has asked where its data is: then its loops begin there."""
@@ -246,6 +248,10 @@ class ScriptProgress:
         if self._handed is not None:
             return [] if self._handed.is_used else [self._handed]
         return [place.moment for place in self._places if place.moment is not None and not place.moment.is_used]
+
+    def _has_untrained(self) -> bool:
+        """Whether a batch is in hand on which no optimizer has stepped yet, as where gradients add up over several."""
+        return any(one.is_handed for one in self._fresh())
 
     # What a former life has left.
 

@@ -54,6 +54,8 @@ class ReaderPlace:
                     batch = next(batches)
                 except StopIteration:
                     return
+                if self.moment is not None:
+                    self.moment.is_handed = True
                 if membership is not None:
                     membership.take_part()
                 yield batch

@@ -96,8 +96,7 @@ class _Epoch:
     idle: set[int] = field(default_factory=set)
     """Workers that have trained on all that they were handed."""
     breaks: dict[int, list[int]] = field(default_factory=dict)
-    """After how many pieces each worker was idle, or began another life: there no batch has rows of the piece before and
-    of the one behind."""
+    """After how many pieces each worker was idle, or began a new life: there no batch has rows of both sides."""
     pace: Pace = field(default_factory=Pace)
 
     @property
@@ -117,7 +116,8 @@ class _Epoch:
 
     def is_resumed(self, worker: int) -> bool:
         """Whether a worker that begins now ends a batch with what it was handed before, and that is not yet noted."""
-        return bool(own := self.taken.get(worker)) and len(own) not in self.breaks.get(worker, ())
+        num_taken = len(self.taken.get(worker, ()))
+        return num_taken > 0 and num_taken not in self.breaks.get(worker, ())
 
     def end_batch(self, worker: int) -> None:
         """Note that a worker makes a batch of what is left of all that it was handed so far."""

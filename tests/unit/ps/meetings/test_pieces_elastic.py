@@ -8,19 +8,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from fleet.data.queue import ServerPieces
+from fleet.errors import NotSupportedError
 from fleet.ps.durable import durability
+from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
 from fleet.ps.job.entries import AlwaysEntry
 from fleet.ps.job.initializers import Constant
 from fleet.ps.job.rules import SGD
 from fleet.ps.job.spec import JobSpec, TableSpec
+from fleet.ps.meetings.pieces import Extent, Key
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.life.membership import HandedBack, Membership
+from fleet.ps.worker.modes.base import Setup
+from fleet.ps.worker.modes.sync import Sync
+from fleet.ps.worker.sending.flat import FlatParameters
+from fleet.ps.worker.sending.gradients import Gradients
 from support.durable.server_state import everything
 
 pytestmark = pytest.mark.timeout(60)
@@ -206,6 +215,17 @@ def test_nobody_waits_for_a_worker_that_has_ended_in_order_inside_an_epoch(servi
     assert ends == [False]
 
 
+def test_what_a_worker_says_of_its_epoch_counts_also_where_a_former_life_was_idle(service: Service) -> None:
+    """That life had batches in hand whose gradients were to add up, when the queue was empty."""
+    first, second = Life(service, 0), Life(service, 1)
+    assert (first.take(2), second.take(2), first.take(1)) == ([0, 1], [2, 3], [None])
+    queues, key = service.state.pieces, Key("files/0", 0, 0)
+    queues.change(0, key, 3, Extent(0, 0), is_idle=True)
+    again = Life(service, 0, taken=1)
+    again.leave(1)
+    assert second.take(2) == [1, None]
+
+
 def test_a_batch_that_a_second_life_has_cut_short_is_the_same_in_the_third(service: Service) -> None:
     first = Life(service, 0)
     assert first.take(2) == [0, 1]
@@ -217,3 +237,28 @@ def test_a_batch_that_a_second_life_has_cut_short_is_the_same_in_the_third(servi
     assert third.take(2) == [1, None], "the second life made a batch of what was left there"
     assert third.pieces.wait(0)
     assert third.take(1) == [2]
+
+
+def test_sync_mode_refuses_a_step_without_a_batch_of_the_queue_and_loads_nothing_for_a_step_made_again() -> None:
+    service = Service()
+    dense = DenseSpec((SGD(),), (("w", (1,)),), (DenseBlock("w", 0, 1, 0, 0),))
+    clients = [Client([LocalTransport(service)], worker, replace(JOB, mode="sync", dense=dense)) for worker in (0, 1)]
+    for client in clients:
+        client.declare()
+    clients[0].start([[np.zeros(1, np.float32)]])
+    flats = [FlatParameters([("w", torch.nn.Parameter(torch.zeros(1)), 0)], dense.blocks) for _ in clients]
+    first, second = (
+        Sync(Setup(client, flat, torch.device("cpu"), 0)) for client, flat in zip(clients, flats, strict=True)
+    )
+    one, two = (Gradients(0, [], [[np.ones(1, np.float32)]], {0: 1.0}, steps=steps) for steps in (1, 2))
+    with pytest.raises(NotSupportedError, match="queue=True"):
+        first.step(one, ())
+    assert first.take_part() == 0
+    first.step(one, ())
+    assert second.take_part(loads=False) == 1
+    assert flats[1].value_buffer[0] == 0.0
+    second.step_aside()
+    first.step(two, ())
+    assert second.take_part() == 2
+    assert flats[1].value_buffer[0] == -2.0
+    service.close()

@@ -224,7 +224,8 @@ def test_a_worker_does_not_leave_with_batches_whose_gradients_add_up(
 ) -> None:
     monkeypatch.setenv("FLEET_ELASTIC", "1")
     progress = ScriptProgress(tmp_path / "worker-0")
-    assert (membership := progress.membership) is not None
+    membership = progress.membership
+    assert membership is not None
     batches = iter(Batches(progress))
     next(batches)
     left = told_to_leave(progress)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fleet.errors import CheckpointError, CommunicationError, DeadlineError, FleetError
+from fleet.jobfiles.kept import DRAINED
 from fleet.ps.job import entries, initializers, rules
 from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
 from fleet.ps.job.spec import JobSpec, TableSpec
@@ -188,3 +189,19 @@ def test_a_worker_that_finds_servers_apart_says_so_while_it_waits(
         "worker 1 waits for another worker to finish what it has begun: the servers are at different steps: [0, 1]"
     )
     assert awaited in caplog.text
+
+
+def test_a_drained_worker_has_left_when_all_servers_know_it(made: Callable[[JobSpec], Servers]) -> None:
+    servers = made(JobSpec(2, 2, "async", tables=(ADS,), is_elastic=True))
+    worker = servers.life(1)
+    servers.is_away = lambda number, method: number == 1 and method == "Leave"
+    with pytest.raises(CommunicationError, match="killed"):
+        worker.client.changes.leave(back=[])
+    worker.client.close()
+    mark = servers.folder / "worker-1" / DRAINED
+    assert not mark.exists()
+    servers.is_away = lambda _, __: False
+    with pytest.raises(SystemExit):
+        servers.life(1)
+    assert mark.exists()
+    assert [one.state.rounds.num_present for one in servers.services] == [0, 0]

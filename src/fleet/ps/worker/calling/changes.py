@@ -160,7 +160,7 @@ class WorkerChanges:
         """Tell the servers that this worker has finished; one that is gone, because all workers have left, is skipped.
 
         `is_unfinished`: the script ends without `fleet.stop_worker()`, and whoever counts on this worker is told.
-        `back`: it is drained, and hands back what it has not read.
+        `back`: it is drained, and hands back what it has not read; an error if one cannot be reached.
         """
         if not is_unfinished:
             self._client.arrive()
@@ -196,7 +196,9 @@ class WorkerChanges:
                 client.follow(server_set)
                 return False
             except CommunicationError as error:
-                if not error.retryable:
+                if (
+                    not error.retryable or told.is_drained
+                ):  # what it hands back counts on all of them: the next life says so
                     raise
                 _log.warning("worker %d could not take leave: %s", client.worker, error)
         return True

@@ -87,9 +87,10 @@ class Membership:
 
     def take_part(self) -> bool:
         """This worker has a batch: steps wait for it from now on; False: they did already, or wait for nobody."""
-        if self._worker is None or (step := self._worker.policy.take_part()) is None:
+        worker = self._worker
+        if worker is None or (step := worker.policy.take_part(loads=worker.has_caught_up)) is None:
             return False
-        self._worker.go_on_at(step)
+        worker.go_on_at(step)
         return True
 
     @contextmanager

@@ -116,8 +116,11 @@ class PushPolicy(ABC):
         """Let go of everything, whatever happened before; what was not sent is lost."""
         self._pending.clear()
 
-    def take_part(self) -> int | None:
-        """Where workers come and go: have the others' steps wait for this one; the next step, None: nobody waits."""
+    def take_part(self, *, loads: bool = True) -> int | None:  # noqa: ARG002 - only where workers wait for each other
+        """Where workers come and go: have the others' steps wait for this one; the next step, None: nobody waits.
+
+        `loads`: go on from the parameters of that step, rather than make a former one again.
+        """
         return None
 
     def step_aside(self) -> None:  # noqa: B027 - only where workers wait for each other

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from fleet.errors import NotSupportedError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.worker.asking.lookup import Lookup
 from fleet.ps.worker.calling.pending import PendingPull
@@ -29,6 +30,12 @@ class Sync(PushPolicy):
         That is the dense parameters and, where they are known, the rows of the next batch: one request per server and
         step. Without either there is no hurry; the next pull waits.
         """
+        if not self._takes_part:
+            raise NotSupportedError(
+                "optimizer.step() outside a loop over fleet.data.files(..., queue=True): workers come and go in this "
+                "job (--worker_num A:B), and no synchronous step waits for one without a batch of it; step inside such "
+                "a loop, or set strategy.a_sync"
+            )
         self._client.arrive()
         gradients.step = self._version
         has_dense = self._flat is not None
@@ -72,13 +79,15 @@ class Sync(PushPolicy):
             self._client.push(passed, is_awaited=True).results()
         self._version += 1
 
-    def take_part(self) -> int | None:
+    def take_part(self, *, loads: bool = True) -> int | None:
         """Workers come and go: have steps wait for this one, and go on from the parameters of the first that does."""
         if self._takes_part:
             return None
         before, self._version = self._version, self._join_steps()
         self._takes_part = True
-        if self._version != before:  # otherwise a former life took part, and this one may have parameters of its own
+        if (
+            loads and self._version != before
+        ):  # otherwise a former life took part, and this one may have parameters of its own
             pulled = self._client.pull((), version=self._version, dense=self._flat is not None)
             version, dense = pulled.finish(self._setup.device, False)
             self._load(dense, version)

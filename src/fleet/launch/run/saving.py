@@ -10,6 +10,7 @@ import signal
 import time
 
 from fleet import env
+from fleet.job.comebacks import how_it_died
 from fleet.jobfiles.ending import SAVED
 from fleet.launch.processes.child import Child
 from fleet.launch.run.crew import Crew
@@ -24,6 +25,8 @@ class SaveAndStop:
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
         self._late_at = math.inf
+        self._was_told = False
+        self._gone: set[Child] = set()
 
     @property
     def is_late(self) -> bool:
@@ -35,6 +38,7 @@ class SaveAndStop:
         grace_s = env.FLEET_GRACE_S.get()
         if number != signal.SIGUSR1 and (number != signal.SIGTERM or grace_s is None or self._late_at < math.inf):
             return False
+        self._was_told = True
         if number == signal.SIGTERM and grace_s is not None:
             self._late_at = time.monotonic() + grace_s
         running = [child for child in self._crew.workers if child.is_running]
@@ -44,13 +48,24 @@ class SaveAndStop:
                 os.kill(child.pid, signal.SIGUSR1)  # itself alone: what it has started need not know
         return True
 
-    def took(self, child: Child) -> bool:
-        """Whether a worker has saved and stopped."""
-        return child.role == "worker" and child.status == SAVED
+    def has_ended(self, child: Child) -> bool:
+        """Whether a worker has finished, or has saved and stopped."""
+        return child.role == "worker" and child.status in (0, SAVED)
+
+    def leaves(self, child: Child) -> bool:
+        """Whether a worker of a durable job that has died stays away: it was to stop, and its disk has what it had."""
+        if not self._was_told or child.role != "worker":
+            return False
+        log.warning("%s %s; not started again, as it was to stop", child.name, how_it_died(child.status or 0))
+        self._gone.add(child)
+        return True
 
     @property
     def outcome(self) -> RoundOutcome | None:
-        """How the job ends once all workers of this machine have saved."""
-        if not all(map(self.took, self._crew.workers)):
+        """How the job ends once all workers of this machine have ended, and one has more to do in another run."""
+        workers = self._crew.workers
+        if not all(child in self._gone or self.has_ended(child) for child in workers):
+            return None
+        if all(child.status == 0 for child in workers):
             return None
         return RoundOutcome(SAVED, ("saved and stopped, as it was told to; the same command goes on from there",))

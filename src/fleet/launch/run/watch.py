@@ -127,7 +127,7 @@ class Attempt:
 
     def _start_again(self, old: Child) -> None:
         """Start a process anew in the place of one that has died, while everything else goes on."""
-        if self._was_signalled:
+        if self._was_signalled or self._saving.leaves(old):
             return
         try:
             new = self._crew.start_again(old)
@@ -145,6 +145,8 @@ class Attempt:
         while not self._is_over():
             if self._saving.is_late:
                 return self._obey(signal.SIGTERM)
+            if (saved := self._saving.outcome) is not None:
+                return self._end_all(saved)
             match event := self._next_event():
                 case None:
                     pass
@@ -169,11 +171,8 @@ class Attempt:
                     self._look_for_the_end()
                 case Child(status=0) if event.plan.role == "server" and not finished.is_stopped_early(event):
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
-                case Child(status=0) if event.plan.role == "worker":
+                case Child() if self._saving.has_ended(event):
                     self._look_for_the_end()
-                case Child() if self._saving.took(event):
-                    if (outcome := self._saving.outcome) is not None:
-                        return self._end_all(outcome)
                 case Child() if self.lives.died(event):
                     self._crew.release(event)
                     self._crew.sweep_after(event)

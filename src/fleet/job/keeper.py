@@ -133,6 +133,8 @@ def keep(command: Sequence[str], environ: Mapping[str, str] | None = None, *, ma
                 if told:
                     break
                 former, present = due[0], Kept(command, environ, note, present.life + 1)
+                if told:  # while it was being started
+                    present.process.send_signal(told[-1])
                 lives.began(former, present)
                 how = how_it_died(former.status or 0)
                 _log.warning("%s %s; started again in its place (life %d)", present.name, how, present.life + 1)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 import fleet
 from fleet.errors import UsageError, VariableError
+from fleet.job import keeper
 from fleet.job.keeper import main
 from support.jobs import clean_environ
 from support.processes import wait_until
@@ -51,6 +53,24 @@ def test_it_passes_signals_on_and_then_its_end_is_the_end(tmp_path: Path, monkey
     before = signal.getsignal(signal.SIGUSR1)
     assert kept(tmp_path, asked, monkeypatch) == (75, "None ")
     assert signal.getsignal(signal.SIGUSR1) is before
+
+
+def test_a_signal_while_a_new_life_is_being_started_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Told(keeper.Kept):
+        def __init__(self, command: Sequence[str], environ: Mapping[str, str], note: Path, life: int) -> None:
+            super().__init__(command, environ, note, life)
+            if life == 1:
+                wait_until((tmp_path / "ready").exists, 30.0, "its new life")
+                os.kill(os.getpid(), signal.SIGUSR1)
+
+    monkeypatch.setattr(keeper, "Kept", Told)
+    dies = (
+        "life or os.kill(os.getpid(), signal.SIGKILL); signal.signal(signal.SIGUSR1, lambda *_: sys.exit(75));"
+        "open('ready', 'w').close(); time.sleep(3); sys.exit(3)"
+    )
+    assert kept(tmp_path, dies, monkeypatch) == (75, "None 1 ")
 
 
 def test_it_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.status import FailedServerError
 from fleet.ps.wire.voices import voice_of
-from fleet.ps.worker.calling.outbox import REFUSED_BY_SOME, Finished, NoOutbox, all_or_none
+from fleet.ps.worker.calling.outbox import LEAVE_S, REFUSED_BY_SOME, Finished, NoOutbox, all_or_none
 from fleet.ps.worker.calling.step_norm import keeps_pushes, settle_former
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from fleet.ps.worker.life.answer_file import AnswerFile
     from fleet.ps.worker.life.membership import HandedBack
 
-# How long a worker that has finished tries to say so; its gradients have all arrived.
-LEAVE_S = 5.0
 _COUNTED = {"Shrink": "deleted", "Assign": "evicted", "Load": "rows"}
 """What the script's next life is told of a change that was made: the sum of this, over all servers."""
 
@@ -81,7 +79,7 @@ class WorkerChanges:
             server_set = client.server_set
             try:
                 finished = self._outbox.finish(server_set, is_settled=client.job.clips_on_servers)
-                if keeps_pushes(server_set):
+                if keeps_pushes(server_set) and self._outbox.mark != LEFT:
                     with suppress(FailedServerError):  # it waits for a load
                         settle_former(server_set, client.worker)
                 break
@@ -90,8 +88,8 @@ class WorkerChanges:
         if finished is not None:
             self._note(finished)
         self.has_left = self._outbox.has_left
-        if self._outbox.has_drained:
-            self._outbox.remove(DRAINED)
+        if self._outbox.mark:
+            self._outbox.remove(self._outbox.mark)
             raise SystemExit(0)
         if not self.has_left:
             self._outbox.done()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet import env
 from fleet.errors import CheckpointError, CommunicationError, MovedError, NotReadyError, OutdatedError, UsageError
-from fleet.jobfiles.kept import LEFT
+from fleet.jobfiles.kept import DRAINED, LEFT
 from fleet.ps.job.patience import rpc_timeout_s, step_timeout_s
 from fleet.ps.journal.files import sync_folder, write_all
 from fleet.ps.journal.records import MAGIC, JournalError, JournalRecord, Kind, RecordPart, encode, read_one
@@ -40,6 +40,8 @@ REFUSED = UsageError, CheckpointError, FailedServerError
 """What servers refuse in a former life's name they have refused that life; one that failed waits for a load."""
 LONGEST_CHANGE_S = 3600.0
 """How long a server may take for a change, which may be a load of all its rows."""
+LEAVE_S = 5.0
+"""How long a worker that has finished tries to say so; its gradients have all arrived."""
 
 _MARK = MAGIC.to_bytes(4, "little")
 _UNFINISHED = bytes(len(_MARK))
@@ -73,8 +75,10 @@ def own_outbox(worker: int) -> NoOutbox:
 class NoOutbox:
     """The contract, and the outbox of a worker that has no next life: it keeps nothing."""
 
-    has_left = has_drained = False
-    """Whether what `finish` has found is the leave of a former life; whether that life was drained."""
+    has_left = False
+    """Whether what `finish` has found is the leave of a former life."""
+    mark = ""
+    """What that life is marked with where nothing is left to do for this one."""
 
     def put(self, messages: Sequence[Message]) -> None:
         """Write down a push, one message for each server, in the place of the one before, which has arrived."""
@@ -119,7 +123,11 @@ class Outbox(NoOutbox):
         late = NotReadyError, OutdatedError  # servers of another run, or a later life has come and gone
         change = self._change.read()
         # A load takes the place of what was pushed before.
-        pushed = [] if change is not None and change.kind == Kind.LOAD else self._last_push()
+        # Without fleetrun servers end when all have left, and who had begun to leave had every push answered.
+        is_over = change is not None and (
+            change.kind == Kind.LOAD or (change.kind == Kind.LEAVE and not env.is_under_fleetrun())
+        )
+        pushed = [] if is_over else self._last_push()
         try:
             self._finish_push(server_set, pushed, is_settled)
         except late:
@@ -156,9 +164,14 @@ class Outbox(NoOutbox):
             messages = [(header.FromString(record.parts[1].header), ()) for _ in server_set.transports]
             for one, _ in messages:
                 one.caller.instance = 0
-        self.has_drained = self.has_left and messages[0][0].is_drained
+        if self.has_left and messages[0][0].is_drained:
+            self.mark = DRAINED
+        may_be_gone = self.has_left and not self.mark and not env.is_under_fleetrun()
         try:
-            replies = [reply for reply, _ in all_or_none(_calls(server_set, method, messages))]
+            if may_be_gone:
+                replies = self._leave(server_set, messages)
+            else:
+                replies = [reply for reply, _ in all_or_none(_calls(server_set, method, messages))]
         except HalfMadeError as error:
             raise HalfMadeError(f"{error}; or remove {self._change.path}, and load one checkpoint") from None
         except REFUSED as error:
@@ -166,6 +179,26 @@ class Outbox(NoOutbox):
             return None
         _log.info("a %s of this worker's former life was brought to its end", method)
         return Finished(json.loads(record.parts[0].header), method, replies)
+
+    def _leave(self, server_set: ServerSet, messages: Sequence[Message]) -> list[ProtoMessage]:
+        """Take leave of servers that end when all have left; where none is there, they may be about to come."""
+        replies: list[ProtoMessage] = []
+        gone: list[CommunicationError] = []
+        for patience_s in (min(LEAVE_S, rpc_timeout_s()), rpc_timeout_s()):
+            gone.clear()
+            for call in _calls(server_set, "Leave", messages, patience_s=patience_s):
+                try:
+                    replies.append(call.result()[0])
+                except CommunicationError as error:
+                    if not error.retryable:
+                        raise
+                    gone.append(error)
+            if replies:
+                break
+        if gone:
+            self.mark = LEFT
+            _log.warning("this worker's former life has left; a server that is gone has ended: %s", gone[0])
+        return replies
 
     def remove(self, mark: str = LEFT) -> None:
         with suppress(OSError):  # the disk is full, or the folder gone
@@ -274,13 +307,19 @@ def _send(server_set: ServerSet, method: str, messages: Sequence[Message]) -> li
     return results(_calls(server_set, method, messages))
 
 
-def _calls(server_set: ServerSet, method: str, messages: Sequence[Message], first: int = 0) -> list[ServerCall]:
+def _calls(
+    server_set: ServerSet,
+    method: str,
+    messages: Sequence[Message],
+    first: int = 0,
+    patience_s: float | None = None,
+) -> list[ServerCall]:
     """What has servers make what is one message for each, from the first on."""
-    calls = []
+    calls, patience_s = [], patience_s or rpc_timeout_s()
     for server, (header, tensors) in enumerate(messages, first):
         transport = server_set.transports[server]
         header.caller.term = server_set.term
         limit_s = getattr(header, "timeout_ms", 0) / 1000 + max(LONGEST_CHANGE_S, rpc_timeout_s())
         voice, moved = voice_of(transport, header.caller, method, waits_for_others=True), server_set.moved(server)
-        calls.append(ServerCall(transport, method, header, tensors, limit_s, rpc_timeout_s(), voice, moved))
+        calls.append(ServerCall(transport, method, header, tensors, limit_s, patience_s, voice, moved))
     return calls

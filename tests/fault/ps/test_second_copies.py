@@ -160,7 +160,7 @@ def test_a_server_that_is_cut_off_can_acknowledge_nothing(tmp_path: Path) -> Non
             header = ps_pb2.KeepRequest.Header(caller=caller, sequence=99)
             with pytest.raises(DeadlineError):
                 stale.call("Keep", header, (), 1.0).result()
-        assert server.complaint is not None
+        wait_until(lambda: server.complaint, LIMIT_S, "the server to say that it waits for its copy")
         server.terms.use(job.term())
         assert server.process is not None
         assert server.process.wait(LIMIT_S) == 0

@@ -13,6 +13,7 @@ the answer to the next push, the decision about the term left out: it is written
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import socket
@@ -170,9 +171,10 @@ def lost(rows: int, folder: Path) -> float:
 @click.command()
 @click.option("--rounds", default=7, show_default=True, help="How often each case is run.")
 @click.option("--case", "chosen", type=click.Choice(tuple(CASES)), multiple=True, help="Only this. May be repeated.")
+@click.option("--within-s", default=math.inf, help="Begin no other run after so many seconds.")
 @click.option("--lost", "rows", type=int, help="Measure the loss of a server with so many rows instead.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
-def main(rounds: int, chosen: tuple[str, ...], rows: int | None, path: Path | None) -> None:
+def main(rounds: int, chosen: tuple[str, ...], within_s: float, rows: int | None, path: Path | None) -> None:
     failures: dict[str, str] = {}
     if rows is not None:
         seconds = []
@@ -184,7 +186,8 @@ def main(rounds: int, chosen: tuple[str, ...], rows: int | None, path: Path | No
         ]
     else:
         names = {name: CASES[name] for name in chosen or CASES}
-        found, failures = take_turns({name: partial(train, *one) for name, one in names.items()}, rounds)
+        contestants = {name: partial(train, *one) for name, one in names.items()}
+        found, failures = take_turns(contestants, rounds, within_s=within_s)
         medians = {name: statistics.median(rates) for name, rates in found.items() if rates}
         cases = [
             {

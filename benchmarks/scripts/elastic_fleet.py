@@ -1,5 +1,8 @@
 """One worker or server of `benchmarks/elastic.py`: MODE, in a folder with `train` and `test.npz`.
 
+In mode `sync` a step applies the sum over its workers, so that a sample weighs as much whatever their number is; in mode
+`mean` their mean.
+
 A table counts how often each sample was trained on; another learns made-up clicks. Each worker writes when it has made
 each step. Until there is a file `fast`, a step takes THINK_S more, as if the model were larger.
 """
@@ -33,7 +36,7 @@ class Clicks(nn.Module):
 
     def __init__(self, mode: str) -> None:
         super().__init__()
-        counts = fleet.rules.SGD(lr=1.0) if mode != "sync" else fleet.rules.Adam(lr=1.0, betas=(0.0, 0.0), eps=1e-12)
+        counts = fleet.rules.SGD(lr=1.0) if mode != "mean" else fleet.rules.Adam(lr=1.0, betas=(0.0, 0.0), eps=1e-12)
         zero = fleet.initializers.Constant(0.0)
         self.rows = fleet.nn.Embedding(1, rule=counts, initializer=zero)
         self.weights = fleet.nn.Embedding(1, rule=fleet.rules.Adagrad(lr=0.1), initializer=zero)
@@ -53,7 +56,9 @@ def auc(scores: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
 def main(mode: str) -> None:
     """Train one epoch."""
     strategy = fleet.DistributedStrategy()
-    strategy.a_sync = mode != "sync"
+    strategy.a_sync = mode not in ("sync", "mean")
+    if mode == "sync":
+        strategy.gradient_scale_configs.scale_strategy = "sum"
     fleet.init(strategy=strategy)
     if fleet.is_server():
         sys.exit(fleet.run_server())

@@ -47,18 +47,6 @@ class GradientMergeConfigs(Group):
     avg = switch(True, "averages the merged gradients; False adds them up.")
 
 
-class GradientScaleConfigs(Group):
-    """How the workers' gradients are scaled."""
-
-    scale_strategy = text(
-        "avg",
-        "says what becomes of the workers' gradients: their mean, their sum, or a scale the user applies.",
-        "avg",
-        "sum",
-        "customized",
-    )
-
-
 class CollectiveFields(StrategyRecord):
     """The part of the strategy about collectives."""
 
@@ -74,7 +62,6 @@ class CollectiveFields(StrategyRecord):
     dgc_configs = GroupField(DGCConfigs, "tunes `dgc`.")
     gradient_merge = switch(False, "adds up the gradients of several batches before one update.")
     gradient_merge_configs = GroupField(GradientMergeConfigs, "tunes `gradient_merge`.")
-    gradient_scale_configs = GroupField(GradientScaleConfigs, "says how the workers' gradients are scaled.")
     fp16_allreduce = switch(False, "halves the traffic by casting gradients to half precision on the way.")
     allreduce_dtype = text("float16", "is the half precision of `fp16_allreduce`.", "float16", "bfloat16")
 

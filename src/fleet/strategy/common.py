@@ -1,7 +1,20 @@
 """Fields for every kind of job, collective or with servers."""
 
 from fleet.strategy.field import maybe_number, switch, text
-from fleet.strategy.record import StrategyRecord
+from fleet.strategy.record import Group, GroupField, StrategyRecord
+
+
+class GradientScaleConfigs(Group):
+    """How the workers' gradients are scaled."""
+
+    scale_strategy = text(
+        "avg",
+        "says what becomes of the workers' gradients: their mean, their sum, or a scale the user applies. With servers "
+        "in sync mode; in the other modes each push counts by itself.",
+        "avg",
+        "sum",
+        "customized",
+    )
 
 
 class CommonFields(StrategyRecord):
@@ -20,4 +33,5 @@ class CommonFields(StrategyRecord):
         "modes that of each worker's own gradients.",
         above=0,
     )
+    gradient_scale_configs = GroupField(GradientScaleConfigs, "says how the workers' gradients are scaled.")
     sync_batch_norm = switch(False, "computes batch-norm statistics over the batch of all workers.")

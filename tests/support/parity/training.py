@@ -32,7 +32,7 @@ NUM_IDS = 40
 LIMIT_S = 120.0
 OF_STRATEGY = (
     *("nonfinite_gradients", "dense", "wire_configs", "clip_norm", "clip_value"),
-    "wait_for_workers_s",
+    *("wait_for_workers_s", "gradient_scale_configs"),
 )
 
 

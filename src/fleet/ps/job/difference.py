@@ -36,7 +36,8 @@ def table_difference(a: TableSpec, b: TableSpec, where: str) -> str:
 
 
 def _job(a: JobSpec, b: JobSpec) -> Iterator[str]:
-    yield from _fields("job", a, b, ("num_workers", "num_servers", "mode", "nonfinite", "clip_norm", "is_elastic"))
+    fields = ("num_workers", "num_servers", "mode", "nonfinite", "clip_norm", "is_elastic", "is_summed")
+    yield from _fields("job", a, b, fields)
     yield from _names("table", [table.name for table in a.tables], [table.name for table in b.tables])
     for mine, theirs in zip(a.tables, b.tables, strict=True):
         yield from _table(mine, theirs)

@@ -113,6 +113,7 @@ class JobSpec(JsonForm):
     first_rows: tuple[str, ...] = ()  # tables that begin with rows of worker 0
     clip_norm: float | None = None  # the largest norm of what one step of an optimizer applies; None: any
     is_elastic: bool = False  # whether workers come and go; then `num_workers` is the most that there may be
+    is_summed: bool = False  # whether a synchronous step applies the sum over its workers, and not their mean
 
     def __post_init__(self) -> None:
         set_frozen(
@@ -132,6 +133,7 @@ class JobSpec(JsonForm):
             ),
             clip_norm=checked("job", "clip_norm", self.clip_norm, Maybe(Finite(above=0))),
             is_elastic=checked("job", "is_elastic", self.is_elastic, Switch()),
+            is_summed=checked("job", "is_summed", self.is_summed, Switch()),
         )
         refuse_twice("table", (table.name for table in self.tables))
         names = Text(tuple(table.name for table in self.tables))

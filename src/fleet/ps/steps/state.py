@@ -107,8 +107,9 @@ class ServerState:
         Passes change nothing. `squared_norm` is that of their mean on all servers, where the job limits it. Returns
         how many rows and groups were skipped for a NaN or an Inf.
         """
-        trained = [update for update in updates if not update.is_pass]
-        time, factor = self._time_of(updates[0]), factor_of(self.held.job.clip_norm, squared_norm)
+        trained, job = [update for update in updates if not update.is_pass], self.held.job
+        scale = len(trained) if job.is_summed else 1
+        time, factor = self._time_of(updates[0]), scale * factor_of(job.clip_norm, scale**2 * squared_norm)
         skipped = self.held.apply_mean(trained, time, skip, factor) if trained else 0
         # Pushes are counted with what they change, or a snapshot would have one without the other.
         for update in updates:

@@ -9,7 +9,7 @@ all workers at the start, and worker 0's in a checkpoint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -262,7 +262,19 @@ def job_of(
     job = JobSpec(
         who.num_workers, num_servers, str(mode), nonfinite, tables, dense, specs, first, clip_norm, is_elastic()
     )
+    if strategy.gradient_scale_configs.scale_strategy != "avg":
+        job = replace(job, is_summed=_check_summing(strategy, mode))
     return with_wire(job, strategy.wire_configs), tensors
+
+
+def _check_summing(strategy: DistributedStrategy, mode: Mode) -> bool:
+    """UsageError where servers cannot apply the sum of what workers send in a step; otherwise true."""
+    said = f"strategy.gradient_scale_configs.scale_strategy = {strategy.gradient_scale_configs.scale_strategy!r}"
+    if mode is not Mode.SYNC:
+        raise UsageError(f"{said}: a push counts by itself in {mode} mode; leave it out, or set strategy.a_sync = False")
+    if strategy.dense != "server":
+        raise UsageError(f"{said}: dense parameters are averaged by strategy.dense = 'allreduce'; use 'server'")
+    return True
 
 
 def _dense_rule(rule: RuleSpec) -> RuleSpec:

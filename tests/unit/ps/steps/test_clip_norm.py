@@ -112,6 +112,36 @@ def test_the_norm_of_the_mean_is_limited_as_in_one_process(make: Make, num_worke
         assert_alike(one, wanted)
 
 
+SUM = {"scale_strategy": "sum"}
+
+
+@pytest.mark.parametrize("max_norm", [None, MAX_NORM])
+def test_a_step_may_apply_the_sum_over_its_workers(max_norm: float | None) -> None:
+    """A worker that is there more, or less, then changes nothing for what the others have sent."""
+
+    def summed(model: Tower, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+        for one in model.parameters():
+            if one.grad is not None:
+                one.grad.mul_(2)
+        if max_norm is not None:
+            by_optimizer(model, optimizers)
+
+    fields = {"gradient_scale_configs": SUM} | ({} if max_norm is None else {"clip_norm": max_norm})
+    wanted = values_of(train_plain(one_optimizer, STEPS_OF[2], summed))
+    with served(2) as (endpoints, _):
+        for one in in_threads(
+            *(partial(work, endpoints, one_optimizer, one, 2, nothing, **fields) for one in range(2))
+        ):
+            assert_alike(one, wanted)
+
+
+def test_a_sum_is_refused_where_there_is_none() -> None:
+    with served(1) as (endpoints, _):
+        for fields, why in (({"mode": "async"}, "counts by itself in async"), ({"dense": "allreduce"}, "averaged by")):
+            with pytest.raises(UsageError, match=f"scale_strategy = 'sum': .*{why}"):
+                work(endpoints, one_optimizer, 0, 2, nothing, gradient_scale_configs=SUM, **fields)
+
+
 @pytest.mark.parametrize("make", [one_optimizer, two_optimizers])
 @pytest.mark.parametrize("num_servers", [0, 2])
 def test_torchs_call_clips_rows_and_layers_by_one_norm(make: Make, num_servers: int) -> None:

@@ -5,9 +5,9 @@
 Measured are how many samples were trained on exactly once, the AUC on other samples, and the longest time between two
 steps of a worker while others come and go, with what the same job had without a change.
 
-In synchronous modes a step has one batch of each worker. In mode `sync` it applies their sum, and samples count alike in
-both jobs. In mode `mean` a sample of a step of eight workers counts an eighth of one of a worker alone, so the two jobs
-train with other rates: that their AUC differs is no loss.
+In synchronous modes a step has one batch of each worker. In mode `sync` it applies their sum, and samples count alike
+in both jobs. In mode `mean` a sample of a step of eight workers counts an eighth of one of a worker alone, so the two
+jobs train with other rates: that their AUC differs is no loss.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One worker or server of `benchmarks/elastic.py`: MODE, in a folder with `train` and `test.npz`.
 
-In mode `sync` a step applies the sum over its workers, so that a sample weighs as much whatever their number is; in mode
-`mean` their mean.
+In mode `sync` a step applies the sum over its workers, so that a sample weighs as much whatever their number is; in
+mode `mean` their mean.
 
 A table counts how often each sample was trained on; another learns made-up clicks. Each worker writes when it has made
 each step. Until there is a file `fast`, a step takes THINK_S more, as if the model were larger.

@@ -271,7 +271,7 @@ def _check_summing(strategy: DistributedStrategy, mode: Mode) -> bool:
     """UsageError where servers cannot apply the sum of what workers send in a step; otherwise true."""
     said = f"strategy.gradient_scale_configs.scale_strategy = {strategy.gradient_scale_configs.scale_strategy!r}"
     if mode is not Mode.SYNC:
-        raise UsageError(f"{said}: a push counts by itself in {mode} mode; leave it out, or set strategy.a_sync = False")
+        raise UsageError(f"{said}: a push counts by itself in {mode} mode; leave it out, or use sync mode")
     if strategy.dense != "server":
         raise UsageError(f"{said}: dense parameters are averaged by strategy.dense = 'allreduce'; use 'server'")
     return True

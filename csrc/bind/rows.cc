@@ -14,6 +14,8 @@ namespace fleet::bind {
 
 namespace {
 
+constexpr std::uint64_t kMaxWatchers = 1 << 20;
+
 template <class T>
 nb::object items_to_numpy(Items<T>&& values) {
   auto* kept = new Items<T>(std::move(values));
@@ -100,6 +102,51 @@ nb::dict dump(const Table& table, nb::handle first_shard, nb::handle last_shard)
     rows = table.dump(shards.first, shards.last);
   }
   return to_dict(table, std::move(rows));
+}
+
+nb::dict dump_keys(const Table& table, nb::handle keys) {
+  const AnyArray array = as_int64(keys, "keys");
+  Rows rows;
+  Items<std::int64_t> gone;
+  {
+    WithoutGil release;
+    std::vector<std::int64_t> found;
+    rows = table.dump_keys(int64s(array), array.size(), found);
+    gone.assign(found.begin(), found.end());
+  }
+  nb::dict out = to_dict(table, std::move(rows));
+  out["gone"] = items_to_numpy(std::move(gone));
+  return out;
+}
+
+nb::tuple touched(Table& table, nb::handle watcher, bool forget) {
+  const auto who = static_cast<std::size_t>(as_integer(watcher, "watcher", 0, kMaxWatchers));
+  Items<std::int64_t> keys;
+  bool is_known = true;
+  {
+    WithoutGil release;
+    std::vector<std::int64_t> found;
+    is_known = table.touched(who, forget, found);
+    keys.assign(found.begin(), found.end());
+  }
+  return nb::make_tuple(items_to_numpy(std::move(keys)), !is_known);
+}
+
+void touch(Table& table, nb::handle watcher, nb::handle keys) {
+  const auto who = static_cast<std::size_t>(as_integer(watcher, "watcher", 0, kMaxWatchers));
+  if (keys.is_none()) {
+    WithoutGil release;
+    return table.touch_all(who);
+  }
+  const AnyArray array = as_int64(keys, "keys");
+  WithoutGil release;
+  table.touch(who, int64s(array), array.size());
+}
+
+void unwatch(Table& table, nb::handle watcher) {
+  const auto who = static_cast<std::size_t>(as_integer(watcher, "watcher", 0, kMaxWatchers));
+  WithoutGil release;
+  table.unwatch(who);
 }
 
 nb::tuple seal(const Table& table, nb::handle first_shard, nb::handle last_shard, const std::string& folder,

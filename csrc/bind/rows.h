@@ -12,6 +12,12 @@
 namespace fleet::bind {
 
 nanobind::dict dump(const Table& table, nanobind::handle first_shard, nanobind::handle last_shard);
+// Those of some keys, and the keys that have none.
+nanobind::dict dump_keys(const Table& table, nanobind::handle keys);
+// What was noted for a watcher.
+nanobind::tuple touched(Table& table, nanobind::handle watcher, bool forget);
+void touch(Table& table, nanobind::handle watcher, nanobind::handle keys);
+void unwatch(Table& table, nanobind::handle watcher);
 std::size_t restore(Table& table, nanobind::handle rows, nanobind::handle server, nanobind::handle num_servers);
 // Of a table with rows on a disk: its files, and what they lack.
 nanobind::tuple seal(const Table& table, nanobind::handle first_shard, nanobind::handle last_shard,

@@ -361,6 +361,11 @@ void add_table(nb::module_& m) {
       .def("doomed", &doomed, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
            nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0)
       .def("export", &dump, nb::arg("first_shard").none(), nb::arg("last_shard").none())
+      .def("export_keys", &dump_keys, nb::arg("keys").none())
+      .def("watch", &Table::watch, nb::call_guard<WithoutGil>())
+      .def("unwatch", &unwatch, nb::arg("watcher").none())
+      .def("touched", &touched, nb::arg("watcher").none(), nb::arg("forget"))
+      .def("touch", &touch, nb::arg("watcher").none(), nb::arg("keys").none())
       .def("import_", &restore, nb::arg("rows").none(), nb::arg("server").none(), nb::arg("num_servers").none())
       .def("seal", &seal, nb::arg("first_shard").none(), nb::arg("last_shard").none(), nb::arg("folder"),
            nb::arg("prefix") = "")

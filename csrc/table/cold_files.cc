@@ -40,6 +40,7 @@ void Table::shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std
     Clicks clicks = has_clicks ? clicks_of(record) : Clicks{};
     const bool is_gone = is_done(rule, mark_of(record), has_clicks ? &clicks : nullptr);
     if (has_clicks) std::memcpy(record + 16, &clicks, sizeof(clicks));
+    if (is_gone) touch_key(shard, key, Index::place(mix64(key)));
     gone += is_gone ? 1 : 0;
     return !is_gone;
   });
@@ -150,6 +151,7 @@ void Table::attach(const ShardFiles& files, const std::string& folder) {
     for (const std::string& path : paths) ::unlink(path.c_str());
     throw;
   }
+  touch_shard(shard);
   cold.set_runs(std::move(runs));
   cold.num_cold = files.num_keys;
   ++cold.epoch;

@@ -97,6 +97,7 @@ void Table::restore_group(Shard& shard, const Block& block, std::size_t begin, s
   for (std::size_t i = begin; i < end; ++i) {
     const std::size_t at = from[block.order[i]];
     const std::int64_t key = rows.marks.keys[at];
+    touch_key(shard, key, block.places[i]);
     std::uint32_t row = shard.index.find(key, block.places[i]);
     if (row == Index::kNone) {
       row = add_row(shard, key, block.places[i]);
@@ -119,6 +120,7 @@ void Table::restore_waiting(Shard& shard, const Block& block, std::size_t begin,
   for (std::size_t i = begin; i < end; ++i) {
     const std::size_t at = from[block.order[i]];
     const std::int64_t key = waiting.keys[at];
+    touch_key(shard, key, block.places[i]);
     if (shard.index.find(key, block.places[i]) != Index::kNone) continue;
     std::uint32_t row = shard.waiting.find(key, block.places[i]);
     if (row == Index::kNone) {

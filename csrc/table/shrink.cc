@@ -23,6 +23,7 @@ void Table::remove(Shard& shard, std::int64_t key, std::uint32_t row) const {
 void Table::forget(Shard& shard, std::int64_t key, std::uint32_t place) const {
   const std::uint32_t waiting = shard.waiting.find(key, place);
   if (waiting == Index::kNone) return;
+  touch_key(shard, key, place);
   shard.waiting.erase(key, place);
   shard.waiting_marks.give_back(waiting);
 }
@@ -45,6 +46,7 @@ std::size_t Table::shrink(const ShrinkRule& rule) {
     const auto replacing =
         shard.cold == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock<std::mutex>(shard.cold->replacing);
     const std::lock_guard<std::mutex> lock(shard.mutex);
+    if (rule.decay != 0 && options_.entry.has_clicks()) touch_shard(shard);  // every counter
     if (shard.cold != nullptr) shrink_cold(s, shard, rule, deleted);
     const auto is_done_in = [&](Slab& slab, std::uint32_t row) {
       return is_done(rule, slab.mark(row), options_.entry.has_clicks() ? &slab.clicks(row) : nullptr);
@@ -55,6 +57,7 @@ std::size_t Table::shrink(const ShrinkRule& rule) {
     });
     for (const auto& [key, row] : gone) {
       if (shard.cold != nullptr) shard.cold->drop_flag(row);
+      touch_key(shard, key, Index::place(mix64(key)));
       remove(shard, key, row);
     }
     deleted += gone.size();
@@ -90,7 +93,10 @@ std::size_t Table::evict(Shard& shard) const {
   const std::size_t ceiling = options_.max_bytes / kShards;
   if (shard.bytes() <= ceiling) return 0;
   // Keys that only wait go first.
-  shard.waiting.for_each([&](std::int64_t, std::uint32_t row) { shard.waiting_marks.give_back(row); });
+  shard.waiting.for_each([&](std::int64_t key, std::uint32_t row) {
+    touch_key(shard, key, Index::place(mix64(key)));
+    shard.waiting_marks.give_back(row);
+  });
   shard.waiting = Index();
   if (shard.bytes() <= ceiling) return 0;
   // Then rows, those of the oldest steps and of the smallest keys among them; an eighth more than needed, so that the
@@ -107,7 +113,10 @@ std::size_t Table::evict(Shard& shard) const {
            std::make_pair(shard.rows.mark(b.second).step, b.first);
   };
   std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), all.end(), is_older);
-  for (std::size_t i = 0; i < count; ++i) remove(shard, all[i].first, all[i].second);
+  for (std::size_t i = 0; i < count; ++i) {
+    touch_key(shard, all[i].first, Index::place(mix64(all[i].first)));
+    remove(shard, all[i].first, all[i].second);
+  }
   const std::size_t taken = shard.index.bytes() + shard.rows.num_used() * shard.rows.bytes_each();
   if (taken > ceiling || shard.index.is_sparse()) shard.index.fit();
   return count;
@@ -119,6 +128,7 @@ void Table::clear() {
     const auto replacing =
         shard.cold == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock<std::mutex>(shard.cold->replacing);
     const std::lock_guard<std::mutex> lock(shard.mutex);
+    touch_shard(shard);
     if (shard.cold != nullptr) clear_cold(shard);
     shard.index.for_each([&](std::int64_t, std::uint32_t row) { shard.rows.give_back(row); });
     shard.waiting.for_each([&](std::int64_t, std::uint32_t row) { shard.waiting_marks.give_back(row); });

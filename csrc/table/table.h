@@ -205,6 +205,20 @@ class Table {
   // threads, with rows of different shards.
   std::size_t restore(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers);
 
+  // Begins to note which keys change or are deleted, for one who asks again and again: who that is. Others do not
+  // notice.
+  std::size_t watch();
+  void unwatch(std::size_t watcher);
+  // Adds the keys that were noted for a watcher to `keys`, each once, in no order; `forget`: they are noted no longer.
+  // False if the keys are not all: so much has changed that they are not kept, or nobody can say what.
+  bool touched(std::size_t watcher, bool forget, std::vector<std::int64_t>& keys);
+  // Notes keys for a watcher, as if they had changed; and as if all had.
+  void touch(std::size_t watcher, const std::int64_t* keys, std::size_t n);
+  void touch_all(std::size_t watcher);
+  // A copy of the rows and waiting keys among some keys, each once; those that are neither go to `gone`. Only for
+  // tables in memory.
+  Rows dump_keys(const std::int64_t* keys, std::size_t n, std::vector<std::int64_t>& gone) const;
+
   // disk::DiskError if rows that memory has no room for cannot be written: a push would be refused.
   void refuse_if_full() const;
 
@@ -223,6 +237,13 @@ class Table {
   const TableOptions& options() const { return options_; }
 
  private:
+  // What a shard notes for one watcher.
+  struct Watch {
+    bool is_on = false;
+    bool is_all = false;  // everything may have changed: `keys` is empty
+    Index keys;           // with the row 0
+  };
+
   struct Shard {
     Shard(Arena& arena, const Format& format, bool has_clicks);
     ~Shard();
@@ -239,6 +260,7 @@ class Table {
     Slab rows;
     Index waiting;  // keys that have been seen but have no row
     Slab waiting_marks;
+    std::vector<Watch> watches;       // by watcher
     std::unique_ptr<ColdShard> cold;  // null: all rows are in memory
   };
 
@@ -283,6 +305,10 @@ class Table {
   // Deletes rows if the shard is above its part of the ceiling; the number of rows.
   std::size_t evict(Shard& shard) const;
   void note(Slab& slab, std::uint32_t row, const Push& push, std::size_t i) const;
+  // Under the lock of the shard: a key changes or goes, or any may have.
+  static void touch_key(Shard& shard, std::int64_t key, std::uint32_t place);
+  static void touch_shard(Shard& shard);
+  static void touch_for(Shard& shard, Watch& watch, std::int64_t key, std::uint32_t place);
   void remove(Shard& shard, std::int64_t key, std::uint32_t row) const;
   // A key that has a row waits no more.
   void forget(Shard& shard, std::int64_t key, std::uint32_t place) const;

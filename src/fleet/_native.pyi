@@ -494,6 +494,27 @@ class Table:
     def export(self, first_shard: int, last_shard: int) -> dict[str, npt.NDArray[Any]]:
         """Return a copy of the rows of some shards: keys, values as stored, state, seen, step, waiting_keys, ..."""
 
+    def export_keys(self, keys: _Keys) -> dict[str, npt.NDArray[Any]]:
+        """Return what `export` returns, of some distinct keys; `gone` has those with neither a row nor counts.
+
+        ValueError for a table with rows on a disk.
+        """
+
+    def watch(self) -> int:
+        """Begin to note which keys change or are deleted, for the watcher of this number."""
+
+    def unwatch(self, watcher: int) -> None:
+        """Note no more for a watcher, whose number may be given to another."""
+
+    def touched(self, watcher: int, forget: bool) -> tuple[npt.NDArray[np.int64], bool]:
+        """Return the keys noted for a watcher, each once, in no order; and whether any other may have changed, too.
+
+        `forget`: from now on only what comes is noted.
+        """
+
+    def touch(self, watcher: int, keys: _Keys | None) -> None:
+        """Note keys as if they had changed; None: as if all had."""
+
     def import_(self, rows: Mapping[str, npt.NDArray[Any]], server: int, num_servers: int) -> int:
         """Take those of exported rows that `server` holds; rows that exist are replaced. Return how many."""
 

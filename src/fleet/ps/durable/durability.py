@@ -271,6 +271,10 @@ class Durability:
                         core.refuse_failed()  # a table may have a part of what the journal says
                         at, part = self._lsn(), self._rows(index, shards, writer)
                     writer.write(Kind.ROWS, at, [part])
+            with closed:
+                at, sets = self._lsn(), core.state.touched.parts()
+            if sets:  # behind all rows: what has changed before they were copied is in the sets
+                writer.write(Kind.TOUCHED, at, sets)
             self.journal.sync()  # or after a loss of power the snapshot would have what the journal lacks
             writer.finish()
         needs = self.copied.needs

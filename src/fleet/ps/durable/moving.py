@@ -12,9 +12,11 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fleet import _native
 from fleet.errors import CommunicationError, FleetError, UsageError
@@ -23,7 +25,7 @@ from fleet.observe.waits.waiting import workers_text
 from fleet.ps.durable.cut import Cuts
 from fleet.ps.durable.durability import portions
 from fleet.ps.durable.saves import Saves
-from fleet.ps.held.changed_keys import ChangedKeys, among, only
+from fleet.ps.held.changed_keys import among, only
 from fleet.ps.held.holdings import Holdings
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter
@@ -49,10 +51,13 @@ _log = logging.getLogger(__name__)
 class _Departure:
     """One move of all that a server holds."""
 
-    def __init__(self, number: int, folder: Path, num_tables: int) -> None:
+    def __init__(self, number: int, folder: Path, watchers: Sequence[int]) -> None:
         self.number = number
         self.folder = folder
-        self.noted = ChangedKeys(num_tables)
+        self.watchers = watchers
+        """Who notes in each table which rows change from now on."""
+        self.is_spoiled = False
+        """Whether rows were deleted or replaced meanwhile: then what was copied is worthless."""
         self.heard_at = time.monotonic()
         self.is_copied = self.is_frozen = self.is_written = self.is_over = False
         self.rows = 0
@@ -92,8 +97,8 @@ class Moving:
 
     def spoil(self) -> None:
         """Rows were deleted or replaced: a copy of them is worthless. Called under the closed gate."""
-        if self._core.noted is not None:
-            self._core.noted.is_spoiled = True
+        if self._this is not None:
+            self._this.is_spoiled = True
 
     def close(self) -> None:
         """The server stops: a move that is not decided is given up."""
@@ -113,9 +118,9 @@ class Moving:
         with self._changed:
             this = self._this
             if this is None and layouts.undecided == header.layout:
-                this = self._this = _Departure(header.layout, layouts.moving(header.layout), len(holdings.tables))
                 with core.gate.closed:
-                    core.noted = this.noted
+                    watchers = [table.watch() for table in holdings.tables]
+                    this = self._this = _Departure(header.layout, layouts.moving(header.layout), watchers)
                 self._begin(this, lambda: self._write_rows(this, holdings))
                 self._expect(this)
             if this is None or this.number != header.layout:
@@ -219,13 +224,15 @@ class Moving:
             core.gate.patience_s = None
 
     def _write_rest(self, this: _Departure, holdings: Holdings) -> None:
-        rows, is_spoiled, num_shards = 0, this.noted.is_spoiled, _native.Table.num_shards
+        found_keys = [table.touched(one, True) for table, one in zip(holdings.tables, this.watchers, strict=True)]
+        is_spoiled = this.is_spoiled or any(is_all for _, is_all in found_keys)
+        rows, num_shards = 0, _native.Table.num_shards
         with _writer(this.folder / f"rest-{holdings.server}") as writer:
             writer.write(Kind.STATE, 1, [RecordPart(json.dumps({"is_spoiled": is_spoiled}).encode())])
             writer.write(Kind.STATE, 1, [state_part(self._core.state)])
             writer.write(Kind.DENSE, 1, [dense_part(holdings)])
             for index, spec in enumerate(holdings.job.tables):
-                keys = this.noted.of(index)
+                keys = np.sort(found_keys[index][0])
                 if not (is_spoiled or spec.max_bytes or len(keys)):
                     continue
                 for shards in portions(holdings, index):
@@ -246,7 +253,8 @@ class Moving:
         with self._changed:
             if this.is_over:
                 return
-            self._core.noted = None
+            for table, watcher in zip(self._core.state.held.tables, this.watchers, strict=True):
+                table.unwatch(watcher)
             if decided.endpoints:
                 self._core.move()
             else:

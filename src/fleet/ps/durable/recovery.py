@@ -150,17 +150,24 @@ def restore(state: ServerState, path: Path) -> tuple[int, Positions]:
     holdings = state.restore(json.loads(first.parts[0].header))
     restore_dense(holdings, dense.parts[0])
     positions = [[first.lsn] * _native.Table.num_shards for _ in holdings.tables]
+    sets: list[JournalRecord] = []
     with ThreadPoolExecutor(min(4, num_cores()), "fleet-restore") as pool:
-        rows = _of_rows(state, records)
+        rows = _of_rows(state, records, sets)
         for begin, end, table, lsn in pool.map(lambda record: _restore_rows(holdings, record, path), rows):
             positions[table][begin:end] = [lsn] * (end - begin)
-    return first.lsn, Positions(positions)
+    for record in sets:
+        state.touched.restore(record.parts)
+    return first.lsn, Positions([*positions, [max([first.lsn, *(one.lsn for one in sets)])]])  # under the index MARKS
 
 
-def _of_rows(state: ServerState, records: Iterator[JournalRecord]) -> Iterator[JournalRecord]:
-    """The records of rows; pushes that were kept for the present step are kept again."""
+def _of_rows(
+    state: ServerState, records: Iterator[JournalRecord], sets: list[JournalRecord]
+) -> Iterator[JournalRecord]:
+    """The records of rows; pushes that were kept for the present step are kept again. `sets` gets those of keys."""
     for record in records:
-        if record.kind == Kind.COLLECT:
+        if record.kind == Kind.TOUCHED:
+            sets.append(record)
+        elif record.kind == Kind.COLLECT:
             change = CHANGES[Kind.COLLECT]
             change.apply(state, change.read(state, record.parts), none)
         else:

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,8 @@ class Holdings:
         self.skipped = 0
         self.rows_memory: Callable[[int, int], NDArray[np.float32]] | None = None
         """Gives memory for so many rows of some width, where callers want their rows in memory of a certain kind."""
+        self.dense_changes = [0] * len(self.groups)
+        """How often each dense group may have changed."""
         self._dense_lock = threading.Lock()
         _log.info("%s", job_line(job, server))
 
@@ -108,6 +110,11 @@ class Holdings:
                 group.start(array)
             self.kept = kept
             self.is_started = True
+        self._note_dense(range(len(self.groups)))
+
+    def _note_dense(self, groups: Iterable[int]) -> None:
+        for group in groups:
+            self.dense_changes[group] += 1
 
     def keep(self, kept: Sequence[NDArray[Any]]) -> None:
         """Replace the kept tensors."""
@@ -154,6 +161,7 @@ class Holdings:
                 group.restore(values, state)
             self.kept = kept
             self.is_started = True
+        self._note_dense(range(len(self.groups)))
 
     def files_of_rows(self) -> list[Path]:
         """The sealed files that tables use at this moment; they come and go."""
@@ -242,6 +250,7 @@ class Holdings:
         skipped = self.native.apply(pushes, time & 0xFFFFFFFF, len(updates), factor, skips)
         if self.dense is None:
             skipped += self._apply_elsewhere(pushes, len(updates), factor)
+        self._note_dense(group for update in updates for group in update.groups)
         if skipped and not self.skipped:
             _log.warning("%d rows or dense groups skip a NaN or Inf; fleet.server_stats() counts what follows", skipped)
         self.skipped += skipped

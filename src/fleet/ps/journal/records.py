@@ -62,11 +62,15 @@ class Kind(IntEnum):
     """A synchronous step whose pushes were collected."""
     JOIN = 16
     """Steps wait for a worker from now on, or no more, where workers come and go."""
+    MARK = 17
+    """From here on somebody wants to know which keys change."""
     # Only in snapshots.
     STATE = 20
     DENSE = 21
     ROWS = 22
     END = 23
+    TOUCHED = 24
+    """The keys that have changed since the marks."""
 
 
 class JournalError(CheckpointError):

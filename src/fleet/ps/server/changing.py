@@ -59,12 +59,7 @@ class Changing:
 
     def assign(self, header: ps_pb2.AssignRequest.Header, tensors: Tensors) -> Answered:
         """Write rows by value."""
-
-        def note(asked: Any, _: Any) -> None:
-            if self._core.noted is not None:
-                self._core.noted.add_assigned(asked[1])
-
-        return self._numbered(Kind.ASSIGN, header, tensors, ps_pb2.AssignReply.Header, note)
+        return self._numbered(Kind.ASSIGN, header, tensors, ps_pb2.AssignReply.Header)
 
     def join(self, header: ps_pb2.JoinRequest.Header, tensors: Tensors) -> Answered:
         """Have steps wait for a worker, or no more; one may be complete without it."""
@@ -91,7 +86,7 @@ class Changing:
     def shrink(self, header: ps_pb2.ShrinkRequest.Header, tensors: Tensors) -> Answered:
         """Delete rows that nobody needs any more."""
 
-        def note(_: Any, reply: ps_pb2.ShrinkReply.Header) -> None:
+        def note(reply: ps_pb2.ShrinkReply.Header) -> None:
             self._core.state.stats.shrunk_rows += reply.deleted
             events.note("shrink", f"{reply.deleted} rows deleted, {reply.rows} left")
             self._moving.spoil()
@@ -146,9 +141,9 @@ class Changing:
         header: Any,
         tensors: Tensors,
         reply: type[Message],
-        note: Callable[[Any, Any], None] = lambda _, __: None,
+        note: Callable[[Any], None] = lambda _: None,
     ) -> Answered:
-        """Make a change that has a number; `note` gets what was asked for, and the answer."""
+        """Make a change that has a number; `note` gets the answer."""
         core = self._core
         core.known(header.caller)
         change = CHANGES[kind]
@@ -162,7 +157,7 @@ class Changing:
             parts = [RecordPart(header.SerializeToString(), tensors)]
             asked = change.read(core.state, parts)
             made: Message = core.change(kind, parts, asked)
-            note(asked, made)
+            note(made)
             return made
 
         return self._once(header, make, core.alone, reply), ()

@@ -177,7 +177,6 @@ class Pushes:
                         rounds.drop()
                         core.failure = f"step {rounds.version} failed on this server: {error}; load a checkpoint"
                 raise
-            core.note(updates)
             applied(core, updates, began)
             core.state.stats.stepped(waited_s, time.perf_counter() - began)
             core.tell()
@@ -206,7 +205,6 @@ class Pushes:
         """Apply a push by itself."""
         core, began = self._core, time.perf_counter()
         outcome: PushOutcome = core.change(Kind.PUSH, [update.record] if update.record else (), update)
-        core.note([update])
         applied(core, [update], began)
         core.state.stats.applied(time.perf_counter() - began)
         core.tell()

@@ -25,6 +25,8 @@ from fleet.errors import UsageError
 from fleet.ps.held.applicable import check_room
 from fleet.ps.held.holdings import Holdings, Skip, make_holdings
 from fleet.ps.held.requests import PushedUpdate, read_assigned, read_dense, read_kept, read_push, update_of
+from fleet.ps.held.touched import MARKS, Marked, TableKeys
+from fleet.ps.held.touched import read_mark as read_keys_mark
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.meetings.pieces import read_take
@@ -194,6 +196,10 @@ def _shrink(state: ServerState, header: ps_pb2.ShrinkRequest.Header, _: Any, ski
     return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=rows)
 
 
+def _mark(state: ServerState, asked: Marked, skip: Skip) -> list[TableKeys]:
+    return [] if skip(MARKS) else state.touched.mark(asked)
+
+
 CHANGES: Mapping[Kind, Change] = {
     Kind.DECLARE: Change(("Declare",), "the life that the worker has drawn", _declaration, _declare),
     Kind.START: Change(
@@ -258,5 +264,6 @@ CHANGES: Mapping[Kind, Change] = {
         lambda _, parts: read_take(ps_pb2.TakeRequest.Header.FromString(parts[0].header)),
         lambda state, asked, _: state.pieces.change(*asked),
     ),
+    Kind.MARK: Change(("Save", "Cut"), "the mark", lambda _, parts: read_keys_mark(parts[0]), _mark),
     Kind.ADOPT: Change(("Reshard",), "the layout", lambda _, parts: parts, lambda state, parts, _: adopt(state, parts)),
 }

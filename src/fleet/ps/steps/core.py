@@ -12,9 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleet.errors import CheckpointError, CommunicationError, DeadlineError, MovedError, NotReadyError, UsageError
-from fleet.ps.held.changed_keys import ChangedKeys
 from fleet.ps.held.holdings import Holdings, none
-from fleet.ps.held.requests import PushedUpdate
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.proto import ps_pb2
@@ -60,8 +58,6 @@ class Core:
         """Tells native code, where it answers for this server, what has changed: `fleet.ps.server.plane_server`."""
         self.data_port = 0
         """The port at which native code answers other machines; 0: none."""
-        self.noted: ChangedKeys | None = None
-        """While rows are copied to other servers: the keys of rows that change."""
         self.is_moved = False
         """Whether other servers have taken the place of this one and its like."""
         self.term = 0
@@ -176,11 +172,6 @@ class Core:
                 raise CheckpointError(f"{failure}, and load it again")
             self.fail_for_now(failure)
             raise JournalWriteError(failure)
-
-    def note(self, updates: Sequence[PushedUpdate]) -> None:
-        """Note the keys of pushes that were applied, if somebody wants to know."""
-        if self.noted is not None:
-            self.noted.add(updates)
 
     @property
     def keeps_pushes(self) -> bool:

@@ -13,6 +13,7 @@ from fleet.errors import NotReadyError
 from fleet.ps.held.holdings import Holdings, Skip, make_holdings, none
 from fleet.ps.held.requests import PushedUpdate, PushOutcome
 from fleet.ps.held.stats import Stats
+from fleet.ps.held.touched import Touched
 from fleet.ps.job.corrections import factor_of
 from fleet.ps.job.patience import is_durable
 from fleet.ps.job.spec import JobSpec
@@ -48,6 +49,8 @@ class ServerState:
         self.meetings = Meetings(lock, is_durable=is_durable())
         self.pieces = PieceQueues()
         self.stats = Stats()
+        self.touched = Touched()
+        """Which keys have changed, for those who want to know."""
         self.absent_after_ms = 0
         """How long a step waits for a worker before it is done without it; 0: as long as calls wait."""
         self._time_lock = threading.Lock()
@@ -63,6 +66,7 @@ class ServerState:
         """The first worker has declared the job."""
         job = holdings.job
         self.holdings, self.run = holdings, run
+        self.touched = Touched(holdings.tables)
         self.ledger = Ledger(job.num_workers)
         self.rounds = Rounds(job.num_workers, is_elastic=job.is_elastic, follows=holdings.server > 0)
         self.pieces.is_elastic = job.is_elastic

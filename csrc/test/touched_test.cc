@@ -1,0 +1,104 @@
+// Which keys a table notes for those who watch it.
+#include <algorithm>
+
+#include "tables.h"
+
+namespace {
+
+struct Noted {
+  Keys keys;
+  bool is_all;
+};
+
+Noted touched(fleet::Table& table, std::size_t watcher, bool forget = true) {
+  Noted found;
+  found.is_all = !table.touched(watcher, forget, found.keys);
+  std::sort(found.keys.begin(), found.keys.end());
+  return found;
+}
+
+}  // namespace
+
+TEST(touched_by_pushes_assigns_and_restores) {
+  auto table = make_table({});
+  push_ones(*table, {1, 2});
+  const std::size_t first = table->watch();
+  CHECK(touched(*table, first).keys.empty());
+  push_ones(*table, {3, 1, kMinKey});
+  const std::size_t second = table->watch();
+  CHECK(first != second);
+  const float values[6] = {};
+  const Keys assigned{4, kMaxKey};
+  table->assign(assigned.data(), assigned.size(), values);
+  CHECK(touched(*table, first, false).keys == (Keys{kMinKey, 1, 3, 4, kMaxKey}));
+  CHECK(touched(*table, first).keys == (Keys{kMinKey, 1, 3, 4, kMaxKey}));  // they were not forgotten
+  CHECK(touched(*table, first).keys.empty() && touched(*table, second).keys == (Keys{4, kMaxKey}));
+  auto other = make_table({});
+  push_ones(*other, {7});
+  const fleet::Rows rows = other->dump(0, fleet::Table::kShards);
+  fleet::RowsView view{};
+  view.marks = {rows.marks.keys.data(), 1, rows.marks.seen.data(), rows.marks.step.data(), nullptr, nullptr};
+  view.values = rows.values.data();
+  view.state = rows.state.data();
+  table->restore(view, 0, 1);
+  CHECK(touched(*table, second).keys == Keys{7});
+  table->unwatch(second);
+  push_ones(*table, {9});
+  CHECK(table->watch() == second && touched(*table, second).keys.empty() &&
+        touched(*table, first).keys == (Keys{7, 9}));
+  table->clear();
+  CHECK(touched(*table, first).is_all && touched(*table, second).is_all && !touched(*table, first).is_all);
+}
+
+TEST(touched_by_what_deletes_rows) {
+  auto table = make_table({"sgd", {}, "count_filter", {{"count", 2}}});
+  push_ones(*table, {1, 2, 10}, {5, 0.5, {2, 2, 1}});
+  push_ones(*table, {2}, {8, 0.5, {2}});
+  const std::size_t watcher = table->watch();
+  CHECK(table->shrink({9, 3}) == 1 && touched(*table, watcher).keys == (Keys{1, 10}));  // 10 only waited
+  // Beyond the ceiling rows go; which ones is known.
+  Setup setup;
+  setup.max_bytes = 64 * 4096;
+  auto small = make_table(setup);
+  const std::size_t who = small->watch();
+  push_ones(*small, random_keys(20000, 1), {1});
+  const Keys all = touched(*small, who).keys;
+  CHECK(all.size() == 20000 && small->size() < 20000);
+  push_ones(*small, random_keys(20000, 2), {2});
+  const Keys later = touched(*small, who).keys;
+  CHECK(later.size() > 20000);
+  std::vector<std::int64_t> gone;
+  const fleet::Rows rows = small->dump_keys(later.data(), later.size(), gone);
+  CHECK(rows.marks.keys.size() + gone.size() == later.size() && gone.size() > 0);
+  // A decay changes the counters of every row.
+  auto clicks = make_table({"sgd", {}, "show_click", {{"threshold", 1}, {"nonclk_coeff", 0.5}, {"click_coeff", 1}}});
+  const std::size_t eye = clicks->watch();
+  clicks->shrink({1, 0, false, 0, 0.5});
+  CHECK(touched(*clicks, eye).is_all);
+  clicks->shrink({1, 5, false, 0, 0});
+  CHECK(!touched(*clicks, eye).is_all);
+}
+
+TEST(touched_keys_that_are_too_many_are_all) {
+  auto table = make_table({});
+  push_ones(*table, random_keys(64 * 10000, 3), {1});
+  const std::size_t watcher = table->watch();
+  push_ones(*table, random_keys(64 * 3000, 3), {2});
+  CHECK(!touched(*table, watcher, false).is_all);
+  push_ones(*table, random_keys(64 * 10000, 3), {3});
+  const Noted all = touched(*table, watcher);
+  CHECK(all.is_all && all.keys.size() < 64 * 4096);
+  push_ones(*table, {5}, {4});
+  CHECK(!touched(*table, watcher, false).is_all && touched(*table, watcher).keys == Keys{5});
+}
+
+TEST(touched_rows_are_copied_by_key) {
+  auto table = make_table({"adagrad", {}, "count_filter", {{"count", 2}}});
+  push_ones(*table, {1, 2, 3}, {5, 0.5, {2, 1, 2}});
+  const Keys asked{1, 2, 99};
+  std::vector<std::int64_t> gone;
+  const fleet::Rows rows = table->dump_keys(asked.data(), asked.size(), gone);
+  CHECK(rows.marks.keys.size() == 1 && rows.marks.keys[0] == 1 && rows.waiting.keys.size() == 1);
+  CHECK(rows.waiting.keys[0] == 2 && gone == Keys{99} && rows.marks.seen[0] == 2 && rows.marks.step[0] == 5);
+  CHECK(rows.values.size() == 3 * sizeof(float) && rows.state.size() == table->format().state_width);
+}

@@ -14,6 +14,7 @@
     │   ├── MovedError                          other servers have taken the place of the one that was called
     │   └── OutdatedError                       what was sent belongs to a former life, or to a step that is over
     ├── CheckpointError OSError                 a checkpoint that cannot be written, found, trusted or used here
+    ├── StreamError     RuntimeError            a stream of changes that cannot be followed or published as it is
     ├── DivergedError   ArithmeticError         a loss that is no number any more
     └── DeadlineError   TimeoutError            a wait that ran out; says what it waited for
 
@@ -119,6 +120,10 @@ class OutdatedError(CommunicationError):
 
 class CheckpointError(FleetError, OSError):
     """A checkpoint cannot be written, is not there, is damaged, or does not fit what it is loaded into."""
+
+
+class StreamError(FleetError, RuntimeError):
+    """A stream of changes is not there, is of another format or model, or cannot be gone on with as it is."""
 
 
 class DivergedError(FleetError, ArithmeticError):

@@ -165,7 +165,7 @@ def _plain(value: Any) -> Any:
         return value.to_json()
     if isinstance(value, tuple):
         return [{"name": one[0], **one[1].to_json()} if isinstance(one, tuple) else _plain(one) for one in value]
-    return dict(value) if isinstance(value, Mapping) else value
+    return {name: _plain(one) for name, one in value.items()} if isinstance(value, Mapping) else value
 
 
 def _short(value: object) -> str:

@@ -51,16 +51,27 @@ def write_piece(
     *,
     with_sum: bool = False,
 ) -> FileInfo:
-    """Write the tensors into a new file; CheckpointError, and no file, if that fails.
+    """Write the tensors into a new file; CheckpointError, and no file, if that fails."""
+    save = save_id(path.parent)
+    parts, size = encoded(tensors, {**metadata, **({SAVE: save} if save else {})}, codes, with_sum=with_sum)
+    return write_file(path, parts, size)
+
+
+def encoded(
+    tensors: Mapping[str, npt.NDArray[Any]],
+    metadata: Mapping[str, str],
+    codes: Mapping[str, str] | None = None,
+    *,
+    with_sum: bool = False,
+) -> tuple[list[Bytes], int]:
+    """The bytes of a file of tensors, in parts, and how many they are.
 
     `codes` has the format's name of a type for tensors whose array holds only the bits of it. `with_sum`: the metadata
     begins with the checksum of the file, taken as if it were zeros, for a file that no manifest knows.
     """
     # The widest first, so that every tensor begins at a multiple of its item; the format allows no gaps.
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
-    save = save_id(path.parent)
-    own = {_SUM: _ZEROS} if with_sum else {}
-    header: dict[str, Any] = {_METADATA: {**own, **metadata, **({SAVE: save} if save else {})}}
+    header: dict[str, Any] = {_METADATA: {**({_SUM: _ZEROS} if with_sum else {}), **metadata}}
     end = 0
     for name, array in ordered:
         begin, end = end, end + array.nbytes
@@ -72,8 +83,7 @@ def write_piece(
     length = len(text).to_bytes(8, "little")
     if with_sum:
         text = text.replace(_ZEROS.encode(), checksum(length, text, *arrays).encode(), 1)
-    parts: list[Bytes] = [length, text, *arrays]
-    return write_file(path, parts, 8 + len(text) + end)
+    return [length, text, *arrays], 8 + len(text) + end
 
 
 def read_piece(path: Path, info: FileInfo) -> Arrays:
@@ -95,11 +105,16 @@ def map_piece(path: Path, info: FileInfo) -> Arrays:
             return decode(np.memmap(file, np.uint8, "c"), str(path))
 
 
-def check_own_sum(data: npt.NDArray[np.uint8], where: str) -> None:
-    """CheckpointError if the bytes of a safetensors file say which sum they have, and have another."""
+def check_own_sum(data: npt.NDArray[np.uint8], where: str, *, is_needed: bool = False) -> None:
+    """CheckpointError if the bytes of a safetensors file say which sum they have, and have another.
+
+    Where a sum `is_needed`, bytes that say nothing are damaged too.
+    """
     begin = 8 + len(_BEFORE_SUM)
     end = begin + len(_ZEROS)
     if data[8:begin].tobytes() != _BEFORE_SUM:
+        if is_needed:
+            raise CheckpointError(f"{where} is damaged: it does not begin with its sum")
         return
     saved = data[begin:end].tobytes().decode("latin1")
     found = checksum(data[:begin], _ZEROS.encode(), data[end:])

@@ -1,0 +1,152 @@
+"""Where the batches of a stream lie: a folder, by names that sort as they were made.
+
+    stream.json                                     what the stream is of, and its newest base
+    batches/STREAM/shard-00000/00000000000000000042    one batch, written under another name and renamed
+    bases/base-000001/                              an inference copy, whatever the batches lie in
+
+Another kind of sink is a class with the methods of `Sink`, and its scheme in `open_sink`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+from fleet.errors import UsageError
+
+
+class Sink(Protocol):
+    """Batches by shard and number. What it cannot do is an OSError, which may pass."""
+
+    url: str
+    bases: Path
+    """The folder of bases, which servers and followers share."""
+
+    def put(self, stream: str, shard: int, number: int, blob: bytes) -> None:
+        """Keep a batch: whole, or not at all."""
+
+    def get(self, stream: str, shard: int, number: int) -> bytes | None:
+        """The bytes of a batch; None if it is not there."""
+
+    def span(self, stream: str, shard: int) -> tuple[int, int]:
+        """The first and the last number of a shard that are there; (0, 0) if none is."""
+
+    def drop(self, stream: str, shard: int, before: int) -> None:
+        """Remove the batches of a shard with lower numbers."""
+
+    def drop_others(self, stream: str) -> None:
+        """Remove all batches of other streams."""
+
+    def put_head(self, text: str) -> None:
+        """Replace `stream.json`."""
+
+    def head(self) -> bytes | None:
+        """What `stream.json` has; None if there is none."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class FolderSink:
+    """A folder of files, that servers and followers share."""
+
+    def __init__(self, path: str) -> None:
+        self.url = path
+        self._path = Path(path)
+        self.bases = self._path / "bases"
+
+    def put(self, stream: str, shard: int, number: int, blob: bytes) -> None:
+        """Write a file under another name, and rename it."""
+        path = self._file(stream, shard, number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._write(path, blob)
+
+    def get(self, stream: str, shard: int, number: int) -> bytes | None:
+        """Read a file."""
+        try:
+            return self._file(stream, shard, number).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def span(self, stream: str, shard: int) -> tuple[int, int]:
+        """Look at the names."""
+        numbers = self._numbers(stream, shard)
+        return (min(numbers), max(numbers)) if numbers else (0, 0)
+
+    def drop(self, stream: str, shard: int, before: int) -> None:
+        """Delete files."""
+        for number in self._numbers(stream, shard):
+            if number < before:
+                self._file(stream, shard, number).unlink(missing_ok=True)
+
+    def drop_others(self, stream: str) -> None:
+        """Delete the folders of other streams."""
+        with suppress(FileNotFoundError):
+            for one in (self._path / "batches").iterdir():
+                if one.name != stream:
+                    shutil.rmtree(one, ignore_errors=True)
+
+    def put_head(self, text: str) -> None:
+        """Write it under another name, and rename it."""
+        self._path.mkdir(parents=True, exist_ok=True)
+        self._write(self._path / "stream.json", text.encode())
+
+    def head(self) -> bytes | None:
+        """Read it."""
+        try:
+            return (self._path / "stream.json").read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def close(self) -> None:
+        """Nothing is open between two calls."""
+
+    def _file(self, stream: str, shard: int, number: int) -> Path:
+        return self._path / "batches" / stream / f"shard-{shard:05}" / f"{number:020}"
+
+    def _numbers(self, stream: str, shard: int) -> list[int]:
+        try:
+            names = os.listdir(self._file(stream, shard, 0).parent)
+        except FileNotFoundError:
+            return []
+        return [int(name) for name in names if name.isdecimal()]
+
+    @staticmethod
+    def _write(path: Path, data: bytes) -> None:
+        """Not forced to the disk: what a loss of power takes, the next base brings."""
+        new = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            new.write_bytes(data)
+            new.replace(path)
+        except OSError:
+            with suppress(OSError):
+                new.unlink()
+            raise
+
+
+def _folder(url: str) -> Sink:
+    parts = urlsplit(url)
+    if parts.scheme and (parts.netloc not in ("", "localhost") or parts.query or parts.fragment):
+        raise UsageError(f"{url!r} names no folder of this machine; write it as file:///folder")
+    path = unquote(parts.path) if parts.scheme else url
+    if not path:
+        raise UsageError(f"{url!r} names no folder; write a path, or file:///folder")
+    return FolderSink(os.path.abspath(path))
+
+
+KINDS: dict[str, Callable[[str], Sink]] = {"": _folder, "file": _folder}
+"""What opens a sink, by the scheme of its URL."""
+
+
+def open_sink(url: str) -> Sink:
+    """The sink that a URL names; nothing is looked at yet. UsageError if there is no such kind."""
+    scheme = urlsplit(url).scheme if "://" in url else ""
+    if scheme not in KINDS:
+        known = ", ".join(f"{kind}://" for kind in sorted(KINDS) if kind)
+        raise UsageError(f"{url!r}: a stream of changes cannot lie there; give a folder, or a URL that begins {known}")
+    return KINDS[scheme](url)

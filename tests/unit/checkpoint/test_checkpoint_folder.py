@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from fleet.checkpoint import (
     read_manifest,
     save_dense,
 )
+from fleet.checkpoint.folders.folder import remove
 from fleet.errors import CheckpointError
 
 BLOCK = BlockForm("w", 0, 3, 3, "sgd")
@@ -159,8 +161,15 @@ def test_a_commit_goes_on_where_a_former_life_was_killed(tmp_path: Path) -> None
 def test_what_is_not_ours_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "thesis.txt").write_text("years of work")
-    with pytest.raises(CheckpointError, match=r"it holds 'thesis.txt', which is no part of the checkpoint there"):
-        begin(tmp_path / "c")
+    save(tmp_path / "c", 1)
+    save(tmp_path / "c", 2)
+    assert loaded(tmp_path / "c") == 2
+    assert (tmp_path / "c" / "thesis.txt").read_text() == "years of work"
+    with pytest.raises(CheckpointError, match=r"cannot delete .* it holds 'thesis.txt', which is no part of the"):
+        remove(tmp_path / "c", Manifest)
+    for path in (tmp_path / "c").iterdir():
+        if path.name != "thesis.txt":
+            path.unlink()
     (tmp_path / "c" / "thesis.txt").rename(tmp_path / "c" / "manifest.json")
     with pytest.raises(CheckpointError, match=r"manifest.json is damaged: it is not JSON"):
         begin(tmp_path / "c")
@@ -176,9 +185,9 @@ def test_a_file_beside_the_pieces_is_not_deleted(tmp_path: Path) -> None:
     save(tmp_path / "c", 1)
     (tmp_path / "c" / "notes").mkdir()
     (tmp_path / "c" / "notes" / "n.txt").write_text("mine")
-    with pytest.raises(CheckpointError, match="it holds 'notes/n.txt'"):
-        begin(tmp_path / "c")
-    assert (tmp_path / "c" / "notes" / "n.txt").exists()
+    save(tmp_path / "c", 2)
+    assert (tmp_path / "c" / "notes" / "n.txt").read_text() == "mine"
+    assert loaded(tmp_path / "c") == 2
 
 
 def test_a_file_put_there_while_saving_is_not_deleted(tmp_path: Path) -> None:
@@ -186,15 +195,28 @@ def test_a_file_put_there_while_saving_is_not_deleted(tmp_path: Path) -> None:
     manifest = write(writing, 1)
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "mine").write_text("")
-    with pytest.raises(CheckpointError, match="it holds 'mine'"):
-        commit(writing, tmp_path / "c", manifest)
+    commit(writing, tmp_path / "c", manifest)
     assert (tmp_path / "c" / "mine").exists()
+    assert loaded(tmp_path / "c") == 1
+
+
+def test_files_are_copied_where_there_are_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "mine").write_text("kept")
+    save(tmp_path / "c", 1)
+    assert (tmp_path / "c" / "mine").read_text() == "kept"
 
 
 def test_an_inference_copy_does_not_replace_a_checkpoint(tmp_path: Path) -> None:
     save(tmp_path / "c", 1)
-    with pytest.raises(CheckpointError, match="which is no part of the inference copy there"):
-        begin(tmp_path / "c", InferenceIndex)
+    writing = begin(tmp_path / "c", InferenceIndex)
+    commit(writing, tmp_path / "c", InferenceIndex(1, 1, ()))
+    assert loaded(tmp_path / "c") == 1
+    assert (tmp_path / "c" / InferenceIndex.FILE).exists()
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:

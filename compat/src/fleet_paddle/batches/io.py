@@ -25,7 +25,7 @@ from fleet_paddle.batches.sampling import (
     WeightedRandomSampler,
 )
 from fleet_paddle.imperative.place import current
-from fleet_paddle.imperative.tensor import as_paddle
+from fleet_paddle.imperative.tensor import Tensor, as_paddle
 from fleet_paddle.taking import Taking
 from fleet_programs.executor.place import device_of
 from fleet_programs.feeding.reader import DataLoader as OfPrograms
@@ -64,6 +64,9 @@ class TensorDataset(data.TensorDataset):
     def __init__(self, *tensors: Any) -> None:
         several = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
         super().__init__(*(torch.as_tensor(one) for one in several))
+
+    def __getitem__(self, place: Any) -> tuple[Any, ...]:
+        return tuple(as_paddle(one[place]) if type(one) is Tensor else one[place] for one in self.tensors)
 
 
 class ComposeDataset(data.Dataset[Any]):

@@ -69,6 +69,12 @@ def operands(*values: Any) -> tuple[Any, ...]:
     return tuple(value if isinstance(value, Variable) else layers.assign(_array(value)) for value in values)
 
 
+def drawn(made: Any, shape: Sequence[int], *given: Any) -> Any:
+    """Samples of a distribution whose parameters were `given`: of plain numbers they have the shape asked for alone."""
+    are_plain = shape and all(isinstance(one, int | float) for one in given)
+    return table.reshape(made, list(shape)) if are_plain else made
+
+
 def _array(value: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().numpy()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fleet_paddle.distribution.base import Distribution, noise, operand, operands
+from fleet_paddle.distribution.base import Distribution, drawn, noise, operand, operands
 from fleet_paddle.imperative.functions import table
 
 
@@ -17,12 +17,14 @@ class Normal(Distribution):
     """
 
     def __init__(self, loc: Any, scale: Any, name: str | None = None) -> None:
+        self._given = loc, scale
         self.loc, self.scale = operands(loc, scale)
         self.name = name or "Normal"
 
     def sample(self, shape: Sequence[int] = (), seed: int = 0) -> Any:
         """`shape` values for each element of the parameters; with a `seed` the same each time."""
-        return self.loc + noise("gaussian", shape, self.loc + self.scale, seed) * self.scale
+        made = self.loc + noise("gaussian", shape, self.loc + self.scale, seed) * self.scale
+        return drawn(made, shape, *self._given)
 
     def entropy(self) -> Any:
         """log(scale) + log(2 pi e) / 2."""

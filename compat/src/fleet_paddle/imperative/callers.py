@@ -14,19 +14,26 @@ from pathlib import Path
 import torch
 
 import fleet
+import fleet_programs
 
 _TORCH = Path(torch.__file__).parent
 _PACKAGES = (_TORCH, _TORCH.with_name("torchvision"), _TORCH.with_name("torchaudio"), Path(fleet.__file__).parent)
-_FOLDERS = tuple(f"{folder}{os.sep}" for folder in _PACKAGES)
+_OURS = (Path(__file__).parents[1], Path(fleet_programs.__file__).parent)
 
 
 class _Files(dict[str, bool]):
     """Known by name after the first time, which costs less than to compare folders at each operator."""
 
+    def __init__(self, packages: tuple[Path, ...]) -> None:
+        super().__init__()
+        self.folders = tuple(f"{folder}{os.sep}" for folder in packages)
+
     def __missing__(self, file: str) -> bool:
-        means_torch = self[file] = file.startswith(_FOLDERS)
-        return means_torch
+        is_inside = self[file] = file.startswith(self.folders)
+        return is_inside
 
 
-MEANS_TORCH = _Files()
+MEANS_TORCH = _Files(_PACKAGES)
 """Whether the code of a file, `frame.f_code.co_filename`, means torch's methods."""
+KEEPS_NUMBERS = _Files((*_PACKAGES, *_OURS))
+"""Whether a number is without dimensions for the code of a file: kernels are written so. A script gets shape [1]."""

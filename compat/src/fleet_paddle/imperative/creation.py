@@ -61,7 +61,7 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
         made = torch.as_tensor(array, dtype=wanted).to(device)
         if isinstance(data, np.ndarray) and made.device.type == "cpu":
             made = made.clone()
-    made = made.as_subclass(Tensor)
+    made = (made if made.dim() else made.reshape(1)).as_subclass(Tensor)
     made.stop_gradient = stop_gradient
     return made
 
@@ -71,9 +71,14 @@ def sizes(shape: Any) -> tuple[int, ...]:
     return (int(shape),) if isinstance(shape, int) else tuple(int(one) for one in shape)
 
 
+def number(given: Any) -> Any:
+    """Python's number of a tensor of one; anything else as it is."""
+    return given.item() if isinstance(given, torch.Tensor) else given
+
+
 def full(shape: Size, fill_value: Any, dtype: Any = None) -> Tensor:
     """One value everywhere."""
-    return as_paddle(torch.full(sizes(shape), fill_value, dtype=dtype_of(dtype), device=current()))
+    return as_paddle(torch.full(sizes(shape), number(fill_value), dtype=dtype_of(dtype), device=current()))
 
 
 def empty(shape: Size, dtype: Any = None) -> Tensor:
@@ -86,6 +91,7 @@ def arange(start: Any, end: Any, step: Any, dtype: Any = None) -> Tensor:
     if end is None:
         start, end = 0, start
     are_whole = all(_is_whole(one) for one in (start, end, step))
+    start, end, step = (number(one) for one in (start, end, step))
     return as_paddle(
         torch.arange(start, end, step, dtype=dtype_of(dtype, "int64" if are_whole else None), device=current())
     )
@@ -100,7 +106,7 @@ def _is_whole(number: Any) -> bool:
 
 def linspace(start: float, stop: float, num: int, dtype: Any = None) -> Tensor:
     """`num` numbers from `start` to `stop`, both included."""
-    return as_paddle(torch.linspace(start, stop, num, dtype=dtype_of(dtype), device=current()))
+    return as_paddle(torch.linspace(number(start), number(stop), int(num), dtype=dtype_of(dtype), device=current()))
 
 
 def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None) -> Tensor:

@@ -16,6 +16,7 @@ WIDE = torch.float64
 """What becomes of a float beside an array's values."""
 
 _PLAIN = torch.Tensor
+_WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
 _FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
 
@@ -25,6 +26,15 @@ def item_of(base: Callable[[Any, Any], Any], tensor: torch.Tensor, index: Any, r
         return base(torch.Tensor.reshape(tensor, (1,)), index)
     forward, turned = _forward(tensor, index, refusal)
     return torch.flip(base(tensor, forward), turned)
+
+
+def by_numbers(index: Any) -> Any:
+    """An index whose whole numbers of shape [1] are numbers, as Paddle has them, such as `x[i]` for `i = argmax(y)`."""
+    if isinstance(index, tuple):
+        return tuple([by_numbers(one) if isinstance(one, _PLAIN) else one for one in index])
+    if torch.Tensor.numel(index) == 1 and torch.Tensor.dim(index) == 1 and index.dtype in _WHOLE:
+        return torch.Tensor.reshape(index, ())
+    return index
 
 
 def put(tensor: torch.Tensor, index: Any, value: Any, refusal: Exception) -> None:

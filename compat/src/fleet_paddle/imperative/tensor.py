@@ -8,7 +8,8 @@ torch itself makes is a plain torch.Tensor; `to_tensor` makes it one of these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar, overload
 
@@ -19,9 +20,10 @@ from torch import nn
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet_paddle.imperative.backward_strategy import BackwardStrategy
+from fleet_paddle.imperative.callers import KEEPS_NUMBERS
 from fleet_paddle.imperative.indexing import assigned, put
 from fleet_paddle.imperative.shape import Shape, Size
-from fleet_paddle.imperative.wrapping import wrap_methods
+from fleet_paddle.imperative.wrapping import dressed, replaced, wrap_methods
 from fleet_programs.definition.dtypes import canonical, torch_dtype
 from fleet_programs.executor.single import as_single
 from fleet_programs.program.variable import Penalty
@@ -31,6 +33,7 @@ __all__ = ["Parameter", "Tensor"]
 T = TypeVar("T")
 
 _PLAIN = torch.Tensor
+_FRAME = sys._getframe
 _SEVERAL = (tuple, list)
 _OFF = torch._C._disabled_torch_function_impl
 
@@ -40,14 +43,24 @@ def as_paddle(made: torch.Tensor) -> Tensor: ...
 @overload
 def as_paddle(made: T) -> T: ...
 def as_paddle(made: Any) -> Any:
-    """The same object; if it is a plain torch tensor, or a tuple or list of them, it has the class Tensor now."""
+    """The same object; if it is a plain torch tensor, or a tuple or list of them, it has the class Tensor now.
+
+    A number is a view of shape [1], since Paddle's tensors have one dimension at least: then it is another object.
+    """
     kind = type(made)
     if kind is _PLAIN:
         made.__class__ = Tensor
-    elif kind is not Tensor and isinstance(made, _SEVERAL):
-        for one in made:
-            as_paddle(one)
-    return made
+        return made if _DIM(made) else single(made)
+    if kind is Tensor:
+        return made if _DIM(made) else single(made)
+    return replaced(made, as_paddle) if isinstance(made, _SEVERAL) else made
+
+
+def single(number: Tensor) -> Tensor:
+    """A tensor without dimensions as one of shape [1]: the same memory, and gradients flow."""
+    made: Any = _RESHAPE(number, (1,))
+    made.__class__ = Tensor
+    return made  # type: ignore[no-any-return]
 
 
 def fresh(made: torch.Tensor, given: torch.Tensor) -> Tensor:
@@ -144,6 +157,12 @@ class Tensor(torch.Tensor):
         array = np.asarray(self.numpy())
         return array if dtype is None else array.astype(dtype, copy=False)
 
+    def __iter__(self) -> Iterator[Tensor]:
+        if not _DIM(self):
+            raise UsageTypeError("a tensor without dimensions has nothing to go through; reshape it to [1]")
+        parts = _UNBIND(self)
+        return iter(dressed(parts, Tensor) if KEEPS_NUMBERS[_FRAME(1).f_code.co_filename] else as_paddle(parts))
+
     def __setitem__(self, index: Any, value: Any) -> None:
         given = assigned(self, value)
         try:
@@ -208,7 +227,7 @@ class Tensor(torch.Tensor):
         return int(self.item())
 
     def __format__(self, format_spec: str) -> str:
-        is_number = self.dim() == 0 or (format_spec and _NUMEL(self) == 1)
+        is_number = _NUMEL(self) == 1 and (format_spec or self.dim() < 2)
         if is_number and not self.is_meta:
             return format(self.item(), format_spec)
         return object.__format__(self, format_spec)  # not of str(self): torch's own formats the elements
@@ -310,6 +329,9 @@ _GRAD: Any = torch._C.TensorBase.grad
 _GET_GRAD, _SET_GRAD = _GRAD.__get__, _GRAD.__set__
 _DATA: Any = torch._C.TensorBase.data
 _CLONE: Any = torch.Tensor.clone
+_DIM: Any = torch.Tensor.dim
+_RESHAPE: Any = torch.Tensor.reshape
+_UNBIND: Any = torch.Tensor.unbind
 _NUMPY: Any = torch.Tensor.numpy
 _DETACH: Any = torch.Tensor.detach
 _NUMEL: Any = torch.Tensor.numel
@@ -321,6 +343,6 @@ _RUN: Any = torch.autograd.Variable._execution_engine.run_backward
 _TRANSPOSE: Any = torch.Tensor.transpose
 _PERMUTE: Any = torch.Tensor.permute
 
-wrap_methods(Tensor, as_paddle)
+wrap_methods(Tensor, as_paddle, single)
 # What processes hand each other, such as workers of a DataLoader, keeps its class.
 ForkingPickler.register(Tensor, lambda one: (_alias, (_DETACH(one), one.requires_grad)))

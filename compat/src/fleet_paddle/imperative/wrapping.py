@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
+from operator import is_
 from typing import Any
 
 import numpy as np
 import torch
 
-from fleet_paddle.imperative.callers import MEANS_TORCH
-from fleet_paddle.imperative.indexing import WIDE, beside, item_of, settled
+from fleet_paddle.imperative.callers import KEEPS_NUMBERS, MEANS_TORCH
+from fleet_paddle.imperative.indexing import WIDE, beside, by_numbers, item_of, settled
 
 _PLAIN = torch.Tensor
+_DIM: Any = torch.Tensor.dim
 _FRAME = sys._getframe
 
 _OPERATORS = (
@@ -45,56 +47,85 @@ _NO_TENSORS = frozenset(
 )
 
 
-def wrap_methods(kind: type[torch.Tensor], own: Callable[[Any], Any]) -> None:
+def wrap_methods(kind: type[torch.Tensor], own: Callable[[Any], Any], single: Callable[[Any], Any]) -> None:
     """Every method and operator of torch's tensor that makes tensors makes those of `kind`, a subclass without fields.
 
     Methods that `kind` has written itself stay. `own` gives the class to a tensor, or to those of a tuple or list.
+    `single` makes one of shape [1] of a number: code that `callers.KEEPS_NUMBERS` gets the number.
     """
     names = [name for name in dir(torch.Tensor) if not name.startswith("_") and name not in _NO_TENSORS]
     for name in (*names, *(f"__{stem}__" for stem in _SIGNS)):
         base = getattr(torch.Tensor, name)
         if callable(base) and name not in vars(kind):
-            setattr(kind, name, _giving(base, kind, own))
-    _wrap_operators(kind)
-    _wrap_properties(kind, own)
+            setattr(kind, name, _giving(base, kind, own, single))
+    _wrap_operators(kind, single)
+    _wrap_properties(kind, own, single)
 
 
-def _wrap_operators(kind: type[torch.Tensor]) -> None:
+def _wrap_operators(kind: type[torch.Tensor], single: Callable[[Any], Any]) -> None:
     both_sides = [f"__{side}{stem}__" for stem in _OPERATORS for side in ("", "r")]
     for name in (*both_sides, *(f"__{stem}__" for stem in _COMPARISONS)):
         if hasattr(torch.Tensor, name):
-            setattr(kind, name, _giving_of_two(getattr(torch.Tensor, name), kind))
+            setattr(kind, name, _giving_of_two(getattr(torch.Tensor, name), kind, single))
     for stem in _OPERATORS:
         if hasattr(torch.Tensor, f"__i{stem}__"):
-            in_place = _giving_of_two(getattr(torch.Tensor, f"__i{stem}__"), kind)
+            in_place = _giving_of_two(getattr(torch.Tensor, f"__i{stem}__"), kind, single)
             setattr(kind, f"__i{stem}__", _rebinding(getattr(kind, f"__{stem}__"), in_place))
-    kind.__getitem__ = _giving_item(torch.Tensor.__getitem__, kind)  # type: ignore[method-assign]
+    kind.__getitem__ = _giving_item(torch.Tensor.__getitem__, kind, single)  # type: ignore[method-assign]
     kind.__hash__ = torch.Tensor.__hash__  # type: ignore[method-assign]  # Python drops it where __eq__ is set
 
 
-def _wrap_properties(kind: type[torch.Tensor], own: Callable[[Any], Any]) -> None:
+def _wrap_properties(kind: type[torch.Tensor], own: Callable[[Any], Any], single: Callable[[Any], Any]) -> None:
     # By torch's functions, since torch.compile cannot follow a property of a property.
-    kind.T = property(_giving(_turned, kind, own))  # type: ignore[assignment]
-    kind.mT = property(_giving(lambda self: torch.transpose(self, -2, -1), kind, own))  # type: ignore[assignment]
+    kind.T = property(_giving(_turned, kind, own, single))  # type: ignore[assignment]
+    kind.mT = property(_giving(lambda self: torch.transpose(self, -2, -1), kind, own, single))  # type: ignore[assignment]
     for name in ("H", "mH", "real", "imag", "data"):
         side = getattr(torch._C.TensorBase, name)
         setter = side.__set__ if name in ("data", "real", "imag") else None
-        setattr(kind, name, property(_giving(side.__get__, kind, own), setter))
+        setattr(kind, name, property(_giving(side.__get__, kind, own, single), setter))
 
 
-def _giving(base: Callable[..., Any], kind: type[torch.Tensor], own: Callable[[Any], Any]) -> Callable[..., Any]:
+def _giving(
+    base: Callable[..., Any], kind: type[torch.Tensor], own: Callable[[Any], Any], single: Callable[[Any], Any]
+) -> Callable[..., Any]:
     @wraps(base)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         made = base(self, *args, **kwargs)
         if type(made) is _PLAIN:
             made.__class__ = kind
+            return made if _DIM(made) or KEEPS_NUMBERS[_FRAME(1).f_code.co_filename] else single(made)
+        if type(made) is kind:
             return made
-        return own(made) if type(made) is not kind else made
+        return dressed(made, kind) if KEEPS_NUMBERS[_FRAME(1).f_code.co_filename] else own(made)
 
     return method
 
 
-def _giving_of_two(base: Callable[..., Any], kind: type[torch.Tensor]) -> Callable[..., Any]:
+def dressed(made: Any, kind: type[torch.Tensor]) -> Any:
+    """What code that keeps numbers gets: the same object with the class, or a tuple or list of such."""
+    if type(made) is _PLAIN:
+        made.__class__ = kind
+    elif isinstance(made, tuple | list):
+        for one in made:
+            dressed(one, kind)
+    return made
+
+
+def replaced(several: Any, own: Callable[[Any], Any]) -> Any:
+    """The same list or tuple; another tuple of its kind where `own` made another object of one of them."""
+    made = [own(one) for one in several]
+    if all(map(is_, made, several)):
+        return several
+    if isinstance(several, list):
+        several[:] = made
+        return several
+    kind = type(several)
+    return kind._make(made) if hasattr(kind, "_make") else kind(made)
+
+
+def _giving_of_two(
+    base: Callable[..., Any], kind: type[torch.Tensor], single: Callable[[Any], Any]
+) -> Callable[..., Any]:
     """The same for operators, which are called most."""
 
     def operator(self: Any, other: Any) -> Any:
@@ -103,6 +134,8 @@ def _giving_of_two(base: Callable[..., Any], kind: type[torch.Tensor]) -> Callab
             if made.dtype is WIDE:
                 made = settled(made, self, other)
             made.__class__ = kind
+            if not _DIM(made) and not KEEPS_NUMBERS[_FRAME(1).f_code.co_filename]:
+                return single(made)  # a product of two vectors
         elif made is NotImplemented and isinstance(other, np.ndarray):
             return operator(self, beside(self, other))
         return made
@@ -110,14 +143,20 @@ def _giving_of_two(base: Callable[..., Any], kind: type[torch.Tensor]) -> Callab
     return operator
 
 
-def _giving_item(base: Callable[..., Any], kind: type[torch.Tensor]) -> Callable[..., Any]:
+def _giving_item(
+    base: Callable[..., Any], kind: type[torch.Tensor], single: Callable[[Any], Any]
+) -> Callable[..., Any]:
     def operator(self: Any, index: Any) -> Any:
+        if isinstance(index, _PLAIN | tuple) and not KEEPS_NUMBERS[_FRAME(1).f_code.co_filename]:
+            index = by_numbers(index)
         try:
             made = base(self, index)
         except (IndexError, ValueError) as refusal:
             made = item_of(base, self, index, refusal)
         if type(made) is _PLAIN:
             made.__class__ = kind
+            if not _DIM(made) and not KEEPS_NUMBERS[_FRAME(1).f_code.co_filename]:
+                return single(made)
         return made
 
     return operator

@@ -53,13 +53,15 @@ class Function:
             is_list = f"{first}.__class__ is list and {first} and {first}[0].__class__ in TENSORS"
             is_tensor = is_list if self.takes_list else f"{first}.__class__ in TENSORS"
             body = f"if {is_tensor}:\n    made = of_tensors({given})\n"
-            body += "    if made.__class__ is Plain:\n        made.__class__ = Tensor\n        return made\n"
+            body += "    if made.__class__ is Plain and has_sizes(made):\n        made.__class__ = Tensor\n"
+            body += "        return made\n"
             body += f"    return as_paddle(made)\nreturn otherwise(({given},), ({whole},))"
         scope = {
             "Plain": torch.Tensor,
             "Tensor": Tensor,
             "TENSORS": _TENSORS,
             "as_paddle": as_paddle,
+            "has_sizes": torch.Tensor.dim,
             "otherwise": self._otherwise,
             "chosen": chosen,
         }

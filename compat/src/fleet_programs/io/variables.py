@@ -14,11 +14,13 @@ from typing import Any
 import torch
 
 from fleet import checkpoint
+from fleet.checkpoint.files.names import file_name_of
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageTypeError
 from fleet_programs.executor.executor import Executor
 from fleet_programs.executor.scope import global_scope, scope_guard
 from fleet_programs.executor.steps import plain
 from fleet_programs.io.files import checked_filename, folder_of, read_tensors, write_tensors
+from fleet_programs.io.listing import LISTING, Listing
 from fleet_programs.program.notes import SERVERS_NOTE
 from fleet_programs.program.program import Program, default_main_program
 from fleet_programs.program.variable import Parameter, Variable
@@ -100,7 +102,7 @@ def load_vars(
     wanted = chosen(program, vars, predicate)
     if SERVERS_NOTE in program.notes:
         remote().refuse_to_load(program, [var.name for var in wanted])
-    if is_of_servers(folder_of(dirname)):
+    if is_of_servers(folder_of(dirname), wanted, filename):
         raise CheckpointError(f"{dirname} was written by servers; load it with load_persistables()")
     assign(read_tensors(folder_of(dirname), wanted, checked_filename(filename)), executor.device)
 
@@ -123,19 +125,22 @@ def load_persistables(
     if SERVERS_NOTE in program.notes:
         remote().load(executor, dirname, program, filename)
         return
-    if is_of_servers(folder_of(dirname)):
+    if is_of_servers(folder_of(dirname), chosen(program, None, is_persistable), filename):
         remote().load_here(executor, dirname, program, filename)
         return
     load_vars(executor, dirname, program, predicate=is_persistable, filename=filename)
 
 
-def is_of_servers(folder: Path) -> bool:
-    """Whether a folder holds a checkpoint that servers wrote."""
+def is_of_servers(folder: Path, wanted: Iterable[Variable] = (), filename: str | None = None) -> bool:
+    """Whether a folder holds a checkpoint that servers wrote, and no later save of these variables without servers."""
     try:
-        checkpoint.find(folder)
+        saved = checkpoint.find(folder) / checkpoint.Manifest.FILE
     except CheckpointError:
         return False
-    return True
+    listing = Listing.of(folder)
+    names = {filename or f"{file_name_of(var.name)}.npy" for var in wanted}
+    is_later = bool(names) and names <= listing.files.keys()
+    return not (is_later and (folder / LISTING).stat().st_mtime_ns > saved.stat().st_mtime_ns)
 
 
 def program_of(given: Any) -> Program:

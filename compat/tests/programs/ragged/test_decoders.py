@@ -84,6 +84,7 @@ def test_a_search_finds_what_one_with_lists_finds() -> None:
 
 def test_a_decoder_learns_words_that_are_given() -> None:
     main, startup = fluid.Program(), fluid.Program()
+    startup.random_seed = 1
     with fluid.program_guard(main, startup), fluid.scope_guard(fluid.core.Scope()):
         words = fluid.data("words", [None, 1], "int64", lod_level=1)
         after = fluid.data("after", [None, 1], "int64", lod_level=1)

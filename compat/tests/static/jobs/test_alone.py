@@ -12,7 +12,7 @@ import pytest
 
 import fleet_programs as static
 from fleet.api import Fleet
-from fleet.errors import NotReadyError, NotSupportedError
+from fleet.errors import CheckpointError, NotReadyError, NotSupportedError
 from fleet.ps.job.placement import RoundRobin
 from fleet.ps.server.service import Service
 from fleet_programs import layers
@@ -59,6 +59,32 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     monkeypatch.setattr(Service, "handle", counted)
     yield counts
     running.leave()
+
+
+def test_a_save_into_the_folder_of_another_run_keeps_what_is_there(tmp_path: Path) -> None:
+    """The last save is what loads, whichever of the two kinds it is."""
+    folder, main, scope = tmp_path / "saved", static.Program(), static.Scope()
+    with static.scope_guard(scope), static.program_guard(main, static.Program()):
+        weight = static.create_parameter([2], "float32", "other")
+        executor = static.Executor()
+        executor.run(static.default_startup_program())
+        static.io.save_persistables(executor, folder, main)
+    first = Alone()
+    with static.scope_guard(first.scope):
+        first.start()
+        first.train()
+        first.fleet.save_persistables(first.executor, folder)
+        first.fleet.stop_worker()
+    first.fleet.shutdown()
+    assert {"other.npy", "manifest.json"} <= {path.name for path in folder.iterdir()}
+    with static.scope_guard(scope), static.program_guard(main):
+        with pytest.raises(CheckpointError, match="has no variable 'other'"):
+            static.io.load_persistables(executor, folder, main)  # of the servers
+        scope.var("other").get_tensor().set(np.array([4.0, 5.0], "float32"), executor.device)
+        static.io.save_persistables(executor, folder, main)
+        scope.var("other").get_tensor().set(np.zeros(2, "float32"), executor.device)
+        static.io.load_persistables(executor, folder, main)
+        assert scope.tensors[weight.name].tolist() == [4.0, 5.0]
 
 
 def test_the_server_inside_begins_with_a_checkpoint(tmp_path: Path, calls: Counter[str]) -> None:

@@ -36,14 +36,15 @@ C = TypeVar("C", bound=Contents)
 def begin(folder: str | os.PathLike[str], contents: type[Contents] = Manifest) -> Path:
     """Make the hidden folder that a save into `folder` writes to, after clearing up behind earlier saves.
 
-    CheckpointError if `folder` holds anything but what an earlier save put there: a commit would delete it.
+    What `folder` holds beside an earlier save of this kind stays there: training is over when a script saves, and a
+    refusal would lose it. CheckpointError where that cannot be: a file, a mount point, a manifest that is not Fleet's.
     """
     folder = _real(folder)
     with _trouble(f"cannot save into {folder}"):
         folder.parent.mkdir(parents=True, exist_ok=True)
         if os.path.ismount(folder):
             raise CheckpointError(f"cannot save into {folder}: it is a mount point; name a folder inside it")
-        _refuse_strangers(folder, contents)
+        _strangers(folder, contents)
         tidy(folder, contents)
         writing = _sibling(folder, "writing")
         writing.mkdir()
@@ -71,7 +72,7 @@ def commit(writing: Path, folder: str | os.PathLike[str], contents: Contents, *,
             strays.remove(stray)
         if strays:
             raise CheckpointError(f"{writing / strays[0]} was written by nobody who reported it; begin a new save")
-        _refuse_strangers(folder, type(contents))
+        _keep(_strangers(folder, type(contents)), folder, writing)
         text = replace(contents, save=save_id(writing)).to_text().encode()
         write_file(unfinished, [text], len(text))
         os.rename(unfinished, writing / contents.FILE)
@@ -113,7 +114,11 @@ def tidy(folder: Path, contents: type[Contents]) -> None:
 def remove(folder: Path, contents: type[Contents]) -> None:
     """Delete a checkpoint; CheckpointError, and all of it stays, if its folder holds anything else."""
     with _trouble(f"cannot delete {folder}"):
-        _refuse_strangers(folder, contents)
+        if names := _strangers(folder, contents):
+            raise CheckpointError(
+                f"cannot delete {folder}: it holds {min(names)!r}, which is no part of the {contents.WHAT} there; "
+                "move that away"
+            )
         trash = _sibling(folder, "trash")
         os.rename(folder, trash)
         _discard(trash)
@@ -218,9 +223,10 @@ def _complete_siblings(folder: Path, contents: type[Contents]) -> Iterator[Path]
         yield path
 
 
-def _refuse_strangers(folder: Path, contents: type[Contents]) -> None:
+def _strangers(folder: Path, contents: type[Contents]) -> set[str]:
+    """The files there that are no part of an earlier save of this kind."""
     if not folder.exists():
-        return
+        return set()
     if not folder.is_dir():
         raise CheckpointError(f"cannot save into {folder}: it is a file; name a folder")
     names = {name for name in _all_files(folder) if not Path(name).name.startswith(".nfs")}
@@ -229,11 +235,20 @@ def _refuse_strangers(folder: Path, contents: type[Contents]) -> None:
             names -= {contents.FILE, *(file.name for file in read_contents(folder, contents).files)}
         except CheckpointError as error:
             raise CheckpointError(f"cannot save over what is there: {error}; name another folder") from None
-    if names:
-        raise CheckpointError(
-            f"cannot save into {folder}: it holds {min(names)!r}, which is no part of the {contents.WHAT} there and "
-            "would be deleted; name another folder or move that away"
-        )
+    return names
+
+
+def _keep(names: set[str], folder: Path, writing: Path) -> None:
+    """The same files in the new folder, as links where the file system has them; new ones of a name come first."""
+    for name in names:
+        target = writing / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(folder / name, target, follow_symlinks=False)
+        except FileExistsError:
+            continue
+        except OSError:  # no links there
+            shutil.copy2(folder / name, target, follow_symlinks=False)
 
 
 def _all_files(folder: Path) -> set[str]:

@@ -17,6 +17,7 @@ import torch
 from fleet_paddle.imperative.callers import MEANS_TORCH
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
+from fleet_paddle.imperative.wrapping import dressed
 from fleet_paddle.rows.listing import functions
 
 _OTHERWISE = (
@@ -51,7 +52,7 @@ def _method(name: str, function: Callable[..., Any], base: Callable[..., Any]) -
     @wraps(function)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if MEANS_TORCH[_FRAME(1).f_code.co_filename]:
-            return as_paddle(base(self, *args, **kwargs))
+            return dressed(base(self, *args, **kwargs), Tensor)
         if args and ((takes_number and isinstance(args[0], int)) or (is_where and self.dtype is not torch.bool)):
             return as_paddle(base(self, *args, **kwargs))
         if takes_several and args and isinstance(args[0], int):

@@ -60,8 +60,6 @@ class Layer(Listing):
         except TypeError:
             programs.check_operands(self, inputs)
             raise
-        if type(made) is Tensor:
-            return made
         if type(made) is torch.Tensor and any(made is one for one in inputs):
             return made.as_subclass(Tensor)  # the caller's own keeps its class
         return as_paddle(made)

@@ -194,7 +194,7 @@ def main(rounds: int, chosen: tuple[str, ...], within_s: float, rows: int | None
                 "case": name,
                 "raw_samples_per_s": found[name],
                 "median_samples_per_s": median,
-                "over_no_copy": median / medians[f"{CASES[name][0]} none"],
+                "over_no_copy": median / medians.get(f"{CASES[name][0]} none", math.nan),
             }
             for name, median in medians.items()
         ]

@@ -43,6 +43,7 @@ def take_turns(
                     with TemporaryDirectory() as folder:
                         try:
                             found[name].append(contestants[name](Path(folder)))
+                            progress.console.print(f"{name}: {found[name][-1]!s:.100}", markup=False, highlight=False)
                         except RunError as failure:
                             failures[name] = str(failure)
                             progress.console.print(f"{name} failed: {failure}", markup=False)

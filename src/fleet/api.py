@@ -13,6 +13,7 @@ from fleet.observe.logs import show_logs, warn_of_misspelt_variables
 from fleet.observe.metrics.steps import StepCount, steps
 from fleet.observe.metrics.writer import begin as begin_figures
 from fleet.observe.trace_files import begin as begin_trace
+from fleet.ps.job.patience import is_elastic
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.runtime.threads import Threads
 from fleet.runtime.training_calls import TrainingCalls
@@ -196,7 +197,8 @@ class Fleet(TrainingCalls):
         of outputs and targets whose values are averaged over samples. A batch is (inputs ..., target); for another kind
         `step(model, batch)` gives outputs and targets, and behind them, where there are any, groups (or None) and
         weights of the samples. Meanwhile the model is in evaluation mode without gradients, and nothing of it changes.
-        With `progress` the first worker shows a bar. Works without `fleet.init()` too.
+        With `progress` the first worker shows a bar. Works without `fleet.init()` too. Where workers come and go, one
+        that calls it measures alone.
         """
         from fleet.runtime.modules.evaluate import evaluate
 
@@ -204,7 +206,7 @@ class Fleet(TrainingCalls):
             return evaluate(model, loader, metrics, step, None, shows=progress)
         if self.is_server():
             raise RoleError(f"{self._identity().name} has no model; call fleet.evaluate() on workers")
-        others = self.util if self.worker_num() > 1 else None
+        others = self.util if not is_elastic() and self.worker_num() > 1 else None
         if others is not None:
             others.come("fleet.evaluate()")
         if self._modules is not None:

@@ -219,7 +219,8 @@ class ServerPieces(PieceSource):
     def back(self, epoch: int, num_done: int, rows_taken: int) -> HandedBack | None:
         """See `PieceSource`."""
         with self._lock:
-            again = self._reading(epoch).round
+            known = self._readings.get(epoch)
+            again = self._num_begun.get(epoch, 0) if known is None else known.round
         return HandedBack(queue=self._name, epoch=epoch, round=again, num_done=num_done, rows_taken=rows_taken)
 
     def _begun(self, epoch: int, reading: _Reading, taken: int) -> list[int]:

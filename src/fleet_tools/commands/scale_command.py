@@ -60,6 +60,7 @@ def _scale_workers(folder: str, workers: int) -> None:
     while (answer := notes.answer(number)) is None:
         if not notes.folder.exists():
             raise CommunicationError("the job has ended")
+        running_servers(Path(folder))  # it may also have been stopped, to go on later with so many
         if (newest := notes.wanted()) is not None and newest.number != number:
             raise CommunicationError(f"{newest.workers} workers are wanted by now; look who else changes their number")
         if time.monotonic() > deadline:

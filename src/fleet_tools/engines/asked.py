@@ -19,6 +19,8 @@ _SPELLED = {"tls": ("--tls", "--no-tls"), "banner": ("--banner", "--no-banner")}
 _PLACES = frozenset(
     {"script", "script_args", "module", "ips", "servers", "workers", "master", "nnodes", "rank", "dry_run", "render"}
 )
+_RANGES = {"server_num": "server_range", "worker_num": "worker_range"}
+"""Numbers that may change while the job runs, and what has their limits."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,12 @@ class EngineJob:
 
     @property
     def num_servers(self) -> int:
-        """All servers, of all machines."""
+        """All servers, of all machines; where their number changes, those at the beginning."""
         return (self.options.server_num or 0) * self.num_nodes
 
     @property
     def num_workers(self) -> int:
-        """All workers of a job with servers; of a collective one the machines, each with a fleetrun."""
+        """All workers of a job with servers, the most there may be; of a collective one a fleetrun on each machine."""
         return (self.options.worker_num or 0) * self.num_nodes if self.has_servers else self.num_nodes
 
     @property
@@ -114,8 +116,10 @@ class EngineJob:
         for field in fields(Options):
             value, name = getattr(self.options, field.name), field.name
             is_default = value == getattr(plain, name) or (name == "max_restart" and self.is_default_of_durable)
-            if name in _PLACES or name in leave or is_default:
+            if name in _PLACES or name in leave or is_default or name in _RANGES.values():
                 continue
+            if name in _RANGES:
+                value = getattr(self.options, _RANGES[name]) or value
             if name in _SPELLED:
                 words.append(_SPELLED[name][0 if value else 1])
             elif value is True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.errors import UsageError
+from fleet.errors import NotSupportedError, UsageError
 from fleet.launch.arguments.options import Options
 from fleet_tools.engines.asked import EngineJob
 
@@ -32,6 +32,9 @@ def refuse(job: EngineJob, engine: str) -> None:
         raise UsageError(
             f"--gpus {numbers}: {how} the engine chooses the GPUs; write --nproc_per_node {len(options.gpus)}"
         )
+    for role, limits in (("worker", options.worker_range), ("server", options.server_range)):
+        if limits is not None and engine not in WITH_FLEETRUN:
+            raise NotSupportedError(f"--{role}_num {limits}: {how} there is one number of {role}s; give one")
     if options.is_server_job and None in (options.server_num, options.worker_num):
         raise UsageError(f"--server_num and --worker_num go together {how}; add the other one")
     if engine == "slurm-het" and not (options.is_server_job and options.durable is None):

@@ -83,6 +83,26 @@ def test_a_worker_that_is_told_to_leave_by_somebody_else_is_replaced(tmp_path: P
     assert_each_sample_once(tmp_path)
 
 
+def test_a_worker_that_is_told_before_it_knows_what_that_means_leaves_in_its_next_life(tmp_path: Path) -> None:
+    def begun() -> list[int]:
+        return [int(path.suffix[1:]) for path in tmp_path.glob("begun.1.*")]
+
+    with job(tmp_path, "2:3") as running_job:
+        wait_until(lambda: pids(tmp_path, 1), LIMIT_S, "worker 1 to train")
+        (tmp_path / "early").touch()
+        before = begun()
+        os.kill(before[0], signal.SIGKILL)
+        wait_until(lambda: len(begun()) == 2, LIMIT_S, "its second life")
+        os.kill(next(pid for pid in begun() if pid not in before), signal.SIGTERM)
+        (tmp_path / "early").unlink()
+        wait_until(lambda: len(begun()) == 4, LIMIT_S, "another worker 1, when its third life has left")
+        (tmp_path / "fast").touch()
+        result = running_job.finish()
+    assert result.code == 0, result.err
+    assert_each_sample_once(tmp_path)
+    assert result.err.count("worker 1 has left, and handed back what it had not read") == 1
+
+
 def test_kills_while_the_number_changes(tmp_path: Path) -> None:
     with job(tmp_path, "1:4") as running_job:
         wait_until(lambda: num_steps(tmp_path) > 2, LIMIT_S, "the first steps")
@@ -131,7 +151,6 @@ REFUSED = {
     "fleet.data.shard([1, 2], 1)": "fleet.data.shard divides data by the number of workers",
     "fleet.data.files('data', SCHEMA, 4)": "fleet.data.files divides data by the number of workers",
     "fleet.barrier_worker()": "all workers meet there, and in this job they come and go",
-    "fleet.evaluate(model, [], {})": "fleet.worker_num(): workers come and go in this job",
     "fleet.Checkpoint('c', model=model, optimizer=optimizer)": "all workers meet there",
     "fleet.load_model('saved')": "all workers meet there",
 }
@@ -151,6 +170,8 @@ CALLS = f"""
     optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=1.0))
     fleet.init_worker()
     fleet.save_persistables("saved")
+    batch = torch.tensor([[1], [2]]), torch.zeros(2)
+    print(fleet.evaluate(model, [batch], {{"zero": lambda outputs, _: 0 * outputs}}), flush=True)
     for call in {list(REFUSED)!r}:
         try:
             eval(call)
@@ -168,6 +189,7 @@ def test_what_counts_on_all_workers_is_refused(tmp_path: Path) -> None:
     result = fleetrun(*arguments, cwd=tmp_path, environ=ENVIRON, warm=True)
     assert result.code == 0, result.err + result.out
     lines = result.out.splitlines()
+    assert lines.pop(0) == "{'zero': 0.0}", "worker 0 measures alone"
     assert len(lines) == len(REFUSED), result.out
     for line, said in zip(lines, REFUSED.values(), strict=True):
         assert said in line

@@ -1,7 +1,7 @@
 """A job whose workers come and go: PROGRAM MODE, as fleetrun starts it in a folder with `data`.
 
 A table counts how often each sample was trained on. Each worker appends a byte to `steps.INDEX.LIFE.PID` at each step,
-and makes few until there is a file `fast`.
+and makes few until there is a file `fast`. While there is a file `early`, a process does nothing.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ class Counts(nn.Module):
 
 def main(mode: str) -> None:
     """Train."""
+    Path(f"begun.{os.environ.get('PADDLE_TRAINER_ID')}.{os.getpid()}").touch()
+    while os.path.exists("early"):
+        time.sleep(0.02)
     strategy = fleet.DistributedStrategy()
     strategy.a_sync = mode != "sync"
     if mode == "geo":

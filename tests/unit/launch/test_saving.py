@@ -36,7 +36,7 @@ class NoCrew(SimpleNamespace):
         raise AssertionError(f"{old.name} was started again")
 
 
-def watched(*workers: Child, max_lives: int | None) -> RoundOutcome:
+def attempt_of(*workers: Child, max_lives: int | None, changers: Any = ()) -> Attempt:
     events: SimpleQueue[Any] = SimpleQueue()
     nothing = lambda *_, **__: None  # noqa: E731
     crew = NoCrew(children=list(workers), workers=list(workers), running=[], reap_orphans=nothing)
@@ -44,10 +44,14 @@ def watched(*workers: Child, max_lives: int | None) -> RoundOutcome:
     layout = SimpleNamespace(host="here", num_nodes=1)
     plan = SimpleNamespace(max_lives=max_lives, layout=layout, followed=workers[0].plan)
     team = SimpleNamespace(done=nothing, failed=nothing)
-    attempt = Attempt(cast("Any", plan), cast("Any", crew), cast("Any", team), events)
+    attempt = Attempt(cast("Any", plan), cast("Any", crew), cast("Any", team), events, changers=changers)
     for event in (Signalled(signal.SIGUSR1), *workers):
         events.put(event)
-    return attempt._watch()
+    return attempt
+
+
+def watched(*workers: Child, max_lives: int | None) -> RoundOutcome:
+    return attempt_of(*workers, max_lives=max_lives)._watch()
 
 
 @pytest.mark.timeout(20)
@@ -61,3 +65,16 @@ def test_a_worker_that_had_finished_is_not_waited_for(max_lives: int | None) -> 
 def test_a_worker_that_dies_then_is_not_started_again() -> None:
     assert watched(Ended(0, SAVED), Ended(1, -signal.SIGKILL), max_lives=3).code == SAVED
     assert watched(Ended(0, -signal.SIGKILL), max_lives=3).code == SAVED
+
+
+@pytest.mark.timeout(20)
+def test_nobody_else_is_started_then() -> None:
+    """By `fleetrun scale`: the new workers would not know, and train on."""
+    looks: list[int] = []
+    changer = SimpleNamespace(look=lambda *_: looks.append(1), takes=lambda *_: False)
+    attempt = attempt_of(Ended(0, SAVED), max_lives=3, changers=[changer])
+    signalled = attempt._next_event()
+    assert isinstance(signalled, Signalled)
+    assert attempt._saving.asks(signalled.number)
+    attempt._next_event()
+    assert looks == [1], "before the signal came"

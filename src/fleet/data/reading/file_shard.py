@@ -139,11 +139,9 @@ class FileShard(PieceShard):
 
     def hand_back(self) -> HandedBack | None:
         """See `fleet.ps.worker.life.membership.QueueReader`."""
-        if not isinstance(self._work_in_hand, QueueWork):
-            return None
         if isinstance(self._iterator, Reading):
             self._iterator.close()
-        return self._work_in_hand.back()
+        return self._work.back() if isinstance(self._work, QueueWork) else None
 
     def __len__(self) -> int:
         raise UsageTypeError(

@@ -236,9 +236,7 @@ class QueueWork(Work):
         return self._source.wait(self._epoch)
 
     def back(self) -> HandedBack | None:
-        """What this worker says of the epoch when it leaves; its threads have ended."""
-        if not self._is_begun:
-            return None
+        """What this worker says of the epoch when it leaves, begun or not; its threads have ended."""
         return self._source.back(self._epoch, self._num_done, next(iter(self._begun.values()), 0))
 
     def note(self, finished: list[int], begun: Piece | None) -> None:

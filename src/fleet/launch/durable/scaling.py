@@ -55,6 +55,8 @@ class Scaling:
         self._again_at = 0.0
         self._told: set[Child] = set()
         """Workers that were told to leave."""
+        self._killed: set[int] = set()
+        """Numbers of workers that somebody told to leave before they knew what SIGTERM means: it has killed them."""
 
     def look(self, crew: Staff, _: Lives[Child]) -> None:
         """Start workers that are missing; tell those to leave that are too many."""
@@ -72,9 +74,10 @@ class Scaling:
         if missing and (time.monotonic() < self._again_at or not self._start(missing, crew)):
             return
         surplus = [child for index, child in workers.items() if index >= self._wanted]
-        for child in surplus:
+        for child in (*surplus, *(child for index, child in workers.items() if index in self._killed)):
             if child.is_running and child not in self._told and child.back_at is not None:
                 self._told.add(child)
+                self._killed.discard(child.plan.index)
                 child.tell(signal.SIGTERM)
         here = [child for index, child in workers.items() if index < self._wanted and child.back_at is not None]
         if not surplus and len(here) == self._wanted:
@@ -83,7 +86,10 @@ class Scaling:
     def takes(self, child: Child, crew: Staff) -> bool:
         """Whether a process that has ended is a worker that has left before its data was at an end."""
         if not self._is_drained(child):
+            if child.plan.role == "worker" and child.status == -signal.SIGTERM and child.back_at is None:
+                self._killed.add(child.plan.index)
             return False
+        self._killed.discard(child.plan.index)
         crew.release(child)
         self._ready[child.plan.index] = crew.drop(child)
         self._told.discard(child)

@@ -69,13 +69,11 @@ def _refuse_ranges(options: Options) -> None:
         if limits is None:
             continue
         given = f"--{role}_num {limits}"
-        if options.render is not None:
-            raise NotSupportedError(f"{given}: what --render prints has one number of {role}s; give one")
         if options.durable is None:
             raise UsageError(
                 f"{given}: processes come and go in a durable job only; add --durable DIR, or give one number"
             )
-        if options.master is not None or options.servers is not None or options.workers is not None:
+        if options.nnodes.most > 1 or options.servers is not None or options.workers is not None:
             raise NotSupportedError(f"{given}: the number of {role}s changes on one machine only; give one number")
         if options.standby is not None:
             raise NotSupportedError(f"{given}: not while servers have copies; leave --standby out, or give one number")

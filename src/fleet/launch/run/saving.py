@@ -25,7 +25,8 @@ class SaveAndStop:
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
         self._late_at = math.inf
-        self._was_told = False
+        self.was_told = False
+        """Whether the workers are to save and stop: then nobody else is started."""
         self._gone: set[Child] = set()
 
     @property
@@ -38,7 +39,7 @@ class SaveAndStop:
         grace_s = env.FLEET_GRACE_S.get()
         if number != signal.SIGUSR1 and (number != signal.SIGTERM or grace_s is None or self._late_at < math.inf):
             return False
-        self._was_told = True
+        self.was_told = True
         if number == signal.SIGTERM and grace_s is not None:
             self._late_at = time.monotonic() + grace_s
         running = [child for child in self._crew.workers if child.is_running]
@@ -54,7 +55,7 @@ class SaveAndStop:
 
     def leaves(self, child: Child) -> bool:
         """Whether a worker of a durable job that has died stays away: it was to stop, and its disk has what it had."""
-        if not self._was_told or child.role != "worker":
+        if not self.was_told or child.role != "worker":
             return False
         log.warning("%s %s; not started again, as it was to stop", child.name, how_it_died(child.status or 0))
         self._gone.add(child)

@@ -193,7 +193,7 @@ class Attempt:
         """What happened next, or None if nothing did for a while."""
         for child in self.lives.take_due():
             self._start_again(child)
-        for one in self._changers:
+        for one in () if self._saving.was_told else self._changers:
             one.look(self._crew, self.lives)
         look_s = min(LOOK_EVERY_S if self._all_done_at is None else TICK_S, self.lives.look())
         if self._changers:

@@ -97,6 +97,8 @@ class _Epoch:
     """Workers that have trained on all that they were handed."""
     breaks: dict[int, list[int]] = field(default_factory=dict)
     """After how many pieces each worker was idle, or began a new life: there no batch has rows of both sides."""
+    lives: dict[int, int] = field(default_factory=dict)
+    """The incarnation of each worker that has taken the last of its pieces."""
     pace: Pace = field(default_factory=Pace)
 
     @property
@@ -111,20 +113,24 @@ class _Epoch:
 
     def come_and_gone(self) -> dict[str, Any]:
         """For a snapshot: what there is where workers come and go."""
-        kept = {"rows_taken": _pairs(self.rows_taken), "breaks": _pairs(self.breaks)}
+        kept = {"rows_taken": _pairs(self.rows_taken), "breaks": _pairs(self.breaks), "lives": _pairs(self.lives)}
         return {"back": self.back, "idle": sorted(self.idle), **kept}
 
-    def is_resumed(self, worker: int) -> bool:
-        """Whether a worker that begins now ends a batch with what it was handed before, and that is not yet noted."""
+    def is_resumed(self, worker: int, life: int) -> bool:
+        """Whether a worker that begins now ends a batch with what a former life took, and that is not yet noted."""
+        return self.lives.get(worker) != life and self.ends_batch(worker)
+
+    def ends_batch(self, worker: int) -> bool:
+        """Whether it is not yet noted that a batch ends with what a worker was handed so far, which is something."""
         num_taken = len(self.taken.get(worker, ()))
         return num_taken > 0 and num_taken not in self.breaks.get(worker, ())
 
     def end_batch(self, worker: int) -> None:
         """Note that a worker makes a batch of what is left of all that it was handed so far."""
-        if self.is_resumed(worker):
+        if self.ends_batch(worker):
             self.breaks.setdefault(worker, []).append(len(self.taken[worker]))
 
-    def hand_out(self, worker: int) -> None:
+    def hand_out(self, worker: int, life: int) -> None:
         """Give a worker the next piece."""
         if self.back:
             piece = self.back.pop(0)
@@ -132,6 +138,7 @@ class _Epoch:
             piece = self.extent.piece(self.num_out)
             self.num_out += 1
         self.taken.setdefault(worker, []).append(piece)
+        self.lives[worker] = life
         self.idle.discard(worker)
 
 
@@ -146,7 +153,7 @@ class PieceQueues:
         self._forgotten: dict[Key, dict[int, int] | None] = {}
         """How many pieces each worker had; None if not all had been handed out."""
 
-    def changes(self, worker: int, key: Key, number: int, extent: Extent, is_idle: bool = False) -> bool:
+    def changes(self, worker: int, key: Key, number: int, extent: Extent, is_idle: bool = False, life: int = 0) -> bool:
         """Whether a request is to change anything; if so, `change` answers it, and else `answer`.
 
         An error, before anything is written, if it is refused.
@@ -154,7 +161,7 @@ class PieceQueues:
         known = self._epochs.get(key)
         if number == 0:
             is_new = self._check_begin(worker, key, extent, known)
-            return is_new or (self.is_elastic and known is not None and known.is_resumed(worker))
+            return is_new or (self.is_elastic and known is not None and known.is_resumed(worker, life))
         if known is None:
             self._check_late(worker, key, number)
             return False
@@ -171,7 +178,9 @@ class PieceQueues:
         known.pace.note(worker)
         return is_idle or not known.pace.holds_up(worker, len(known.extent) - known.num_out + len(known.back))
 
-    def answer(self, worker: int, key: Key, number: int, _: Extent, is_idle: bool = False) -> ps_pb2.TakeReply.Header:
+    def answer(
+        self, worker: int, key: Key, number: int, _: Extent, is_idle: bool = False, __: int = 0
+    ) -> ps_pb2.TakeReply.Header:
         """The piece of a take, or none if there is none for it; for number 0 all that the worker was handed."""
         known = self._epochs.get(key)
         if known is None:
@@ -189,7 +198,7 @@ class PieceQueues:
         return reply
 
     def change(
-        self, worker: int, key: Key, number: int, extent: Extent, is_idle: bool = False
+        self, worker: int, key: Key, number: int, extent: Extent, is_idle: bool = False, life: int = 0
     ) -> ps_pb2.TakeReply.Header:
         """Begin an epoch, hand out the next piece, or note that a worker is idle; then the same as `answer`."""
         if number == 0 and (begun := self._epochs.get(key)) is not None:
@@ -205,7 +214,7 @@ class PieceQueues:
         if known.is_out:
             known.idle.add(worker)
         else:
-            known.hand_out(worker)
+            known.hand_out(worker, life)
         return self.answer(worker, key, number, extent, is_idle)
 
     def leave(self, worker: int) -> None:
@@ -231,6 +240,7 @@ class PieceQueues:
                     known.rows_taken[left[0]] = said.rows_taken
             known.idle.discard(worker)
             known.breaks.pop(worker, None)
+            known.lives.pop(worker, None)
         for counts in self._forgotten.values():
             if counts is not None:
                 counts.pop(worker, None)
@@ -307,6 +317,7 @@ class PieceQueues:
             made = _Epoch(Extent(first, total, tuple(extra)), num_out, {worker: list(own) for worker, own in taken})
             made.back, made.idle = list(others["back"]), set(others["idle"])
             made.rows_taken, made.breaks = dict(others["rows_taken"]), dict(others["breaks"])
+            made.lives = dict(others.get("lives", ()))
             self._epochs[Key(*key)] = made
         self._forgotten = {
             Key(queue, epoch, again): None if counts is None else dict(counts)
@@ -314,11 +325,11 @@ class PieceQueues:
         }
 
 
-def read_take(header: ps_pb2.TakeRequest.Header) -> tuple[int, Key, int, Extent, bool]:
-    """The arguments of `PieceQueues` in a request: who asks, for what, the number of the take, and what there is."""
+def read_take(header: ps_pb2.TakeRequest.Header) -> tuple[int, Key, int, Extent, bool, int]:
+    """The arguments of `PieceQueues` in a request: who asks, for what, its number, what there is, and which life."""
     extent = Extent(header.first, header.total, tuple(header.extra))
     key = Key(header.queue, header.epoch, header.round)
-    return header.caller.worker, key, header.number, extent, header.is_idle
+    return header.caller.worker, key, header.number, extent, header.is_idle, header.caller.incarnation
 
 
 def _pairs(by_number: dict[int, Any]) -> Sequence[tuple[int, Any]]:

@@ -6,13 +6,16 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import fleet
 from fleet.data.queue import ServerPieces
+from fleet.data.reading import from_files
 from fleet.errors import NotSupportedError
 from fleet.ps.durable import durability
 from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
@@ -26,10 +29,12 @@ from fleet.ps.server.service import Service
 from fleet.ps.wire.transport import LocalTransport
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.life.membership import HandedBack, Membership
+from fleet.ps.worker.life.progress import ScriptProgress
 from fleet.ps.worker.modes.base import Setup
 from fleet.ps.worker.modes.sync import Sync
 from fleet.ps.worker.sending.flat import FlatParameters
 from fleet.ps.worker.sending.gradients import Gradients
+from support.data.numbered import SCHEMA, Lines, ids, write
 from support.durable.server_state import everything
 
 pytestmark = pytest.mark.timeout(60)
@@ -237,6 +242,72 @@ def test_a_batch_that_a_second_life_has_cut_short_is_the_same_in_the_third(servi
     assert third.take(2) == [1, None], "the second life made a batch of what was left there"
     assert third.pieces.wait(0)
     assert third.take(1) == [2]
+
+
+class Job:
+    """What readers use of a Fleet."""
+
+    is_server = is_collective = staticmethod(lambda: False)
+
+    def __init__(self, progress: ScriptProgress, client: Client) -> None:
+        self.progress = progress
+        self.worker_client = lambda _: client
+
+
+class Script:
+    """A life of a worker that reads the files of `folder`, and makes no step."""
+
+    def __init__(self, service: Service, worker: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.client = Client([LocalTransport(service)], worker, JOB)
+        self.client.declare()
+        progress = ScriptProgress(folder.with_name(f"worker-{worker}"))
+        monkeypatch.setattr(from_files, "fleet", Job(progress, self.client))
+        monkeypatch.setattr(from_files, "_num_made", {})
+        self.batches = fleet.data.files(str(folder), SCHEMA, 2, queue=True, format=Lines())
+        policy = SimpleNamespace(flush=lambda: None, step_aside=lambda: None, take_part=lambda **_: None)
+        assert progress.membership is not None
+        self.membership = progress.membership
+        one = SimpleNamespace(has_caught_up=True, policy=policy, go_on_at=lambda _: None)
+        self.membership.join(one, lambda back: self.client.changes.leave(back=back))
+
+
+def test_a_life_that_leaves_before_it_has_begun_hands_back_what_a_former_one_had_no_step_on(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That one was idle: the gradients of its batches were to add up, and the queue was empty."""
+    monkeypatch.setenv("FLEET_ELASTIC", "1")
+    made = tmp_path / "data"
+    made.mkdir()
+    write(made, [2, 2, 2])
+    former = Script(service, 0, made, monkeypatch)
+    had = [ids(batch) for batch in former.batches]
+    assert sorted(one for batch in had for one in batch) == [0, 1, 2, 3, 4, 5]
+    again = Script(service, 0, made, monkeypatch)
+    again.membership.is_told = True
+    with pytest.raises(SystemExit):
+        next(iter(again.batches))
+    assert [ids(batch) for batch in Script(service, 1, made, monkeypatch).batches] == had
+
+
+@pytest.mark.parametrize("is_snapshot", [False, True])
+def test_an_epoch_that_is_begun_again_by_a_call_that_was_late_changes_nothing(
+    is_snapshot: bool, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Life(service, 0)
+    assert first.take(2) == [0, 1]
+    if is_snapshot:
+        monkeypatch.setattr(durability, "SNAPSHOT_BYTES", 0)
+        assert service.core.durability is not None
+        service.core.durability._write_snapshot()
+    header = ps_pb2.TakeRequest.Header(caller=first.client.caller(0), queue="files/0", total=NUM)
+    before = everything(service)
+    service.close()
+    recovered = Service(journal=(tmp_path / "server-0", "OS"))
+    reply: Any = recovered.handle("Take", header, ())[0]
+    assert list(reply.pieces) == [0, 1]
+    assert not list(reply.breaks), "its batches may well have rows of piece 1 and of the next"
+    assert everything(recovered) == before
+    recovered.close()
 
 
 def test_sync_mode_refuses_a_step_without_a_batch_of_the_queue_and_loads_nothing_for_a_step_made_again() -> None:

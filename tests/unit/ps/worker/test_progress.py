@@ -252,3 +252,22 @@ def test_a_worker_does_not_leave_between_the_batches_of_two_readers(
     with pytest.raises(SystemExit):
         next(first)
     assert left == [[]]
+
+
+def test_a_worker_does_not_leave_before_the_step_that_has_what_was_left_of_the_epoch_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEET_ELASTIC", "1")
+    progress = ScriptProgress(tmp_path / "worker-0")
+    data = Batches(progress)
+    for count, _ in enumerate(data):
+        if count < 2:
+            progress.capture(count, 0, is_new=True)
+    left = told_to_leave(progress)
+    batches = iter(data)
+    next(batches)
+    assert not left
+    progress.capture(2, 0, is_new=True)
+    with pytest.raises(SystemExit):
+        next(batches)
+    assert left == [[]]

@@ -117,6 +117,7 @@ class ScriptProgress:
         self._seen: ScriptMoment | None = None  # the last with a lookup behind it
         self._num_moments = 0
         self._has_caught_up = True
+        self._owes = False  # whether a loop has ended with batches whose gradients the next step is to have
 
     def add(self, reader: Reader) -> ReaderPlace:
         """Give a reader its place; all lives of a worker make their readers in the same order."""
@@ -213,7 +214,7 @@ class ScriptProgress:
         `num_of_others`: how many of those it has not made itself.
         """
         self._go_on_alone()
-        fresh = self._fresh()
+        fresh, self._owes = self._fresh(), False
         if is_new or self._present is None:
             self._present = self._moment_now() or self.moment(set())
             self._num_updates, self._present_steps = 0, (num_steps, num_of_others)
@@ -249,9 +250,13 @@ class ScriptProgress:
             return [] if self._handed.is_used else [self._handed]
         return [place.moment for place in self._places if place.moment is not None and not place.moment.is_used]
 
+    def end_loop(self, moment: ScriptMoment | None) -> None:
+        """Note that a loop over a reader has ended; `moment`: before the last batches that it handed out."""
+        self._owes |= moment is not None and moment.is_handed and not moment.is_used
+
     def _has_untrained(self) -> bool:
-        """Whether a batch is in hand on which no optimizer has stepped yet, as where gradients add up over several."""
-        return any(one.is_handed for one in self._fresh())
+        """Whether no optimizer has stepped on some batch yet, as where gradients add up over several."""
+        return self._owes or any(one.is_handed for one in self._fresh())
 
     # What a former life has left.
 

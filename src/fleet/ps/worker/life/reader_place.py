@@ -60,6 +60,7 @@ class ReaderPlace:
                     membership.take_part()
                 yield batch
         finally:
+            self._progress.end_loop(self.moment)
             self.moment = None
 
     def remember(self) -> None:

@@ -157,8 +157,9 @@ format: setup  ## Rewrite the sources in the house format
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP_SOURCES)
 
-proto: setup  ## Make the Python messages from proto/ps.proto
-	$(BIN)/python proto/generate.py src/fleet/ps/proto
+proto: setup  ## Make the Python messages from the files of proto/
+	$(BIN)/python proto/generate.py src/fleet/ps/proto ps
+	$(BIN)/python proto/generate.py src/fleet_serve/proto serve
 
 docs: setup  ## Rewrite the pages and stubs that are made from the code
 	$(BIN)/python website/strategy_page.py > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md

@@ -1,4 +1,4 @@
-"""Makes the Python messages from ps.proto: `python proto/generate.py FOLDER`, or `make proto`.
+"""Makes the Python messages from a proto file: `python proto/generate.py FOLDER [ps|serve]`, or `make proto` for all.
 
 The compiler writes its own version into what it makes, and an older protobuf then refuses to import it. The messages
 use nothing that is newer than the oldest protobuf this project allows, so that version is written there instead.
@@ -16,13 +16,14 @@ from grpc_tools import protoc
 OLDEST_PROTOBUF = (6, 33, 0)
 
 
-def generate(folder: Path) -> None:
-    """Write ps_pb2.py and ps_pb2.pyi into the folder."""
+def generate(folder: Path, name: str = "ps") -> None:
+    """Write NAME_pb2.py and NAME_pb2.pyi into the folder."""
     here = Path(__file__).parent
-    code = protoc.main(["protoc", f"-I{here}", f"--python_out={folder}", f"--pyi_out={folder}", str(here / "ps.proto")])
+    source = str(here / f"{name}.proto")
+    code = protoc.main(["protoc", f"-I{here}", f"--python_out={folder}", f"--pyi_out={folder}", source])
     if code != 0:
         raise SystemExit(code)
-    module = folder / "ps_pb2.py"
+    module = folder / f"{name}_pb2.py"
     wanted = ",\n    ".join(map(str, OLDEST_PROTOBUF))
     text, count = re.subn(r"(?<=Domain\.PUBLIC,\n    )\d+,\n    \d+,\n    \d+(?=,\n)", wanted, module.read_text())
     if count != 1:
@@ -31,4 +32,4 @@ def generate(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    generate(Path(sys.argv[1]))
+    generate(Path(sys.argv[1]), *sys.argv[2:3])

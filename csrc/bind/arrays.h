@@ -92,6 +92,7 @@ void add_holdings(nb::module_& m);
 void add_pool(nb::module_& m);
 void add_reader(nb::module_& m);
 void add_rule(nb::module_& m);
+void add_serve(nb::module_& m);
 void add_table(nb::module_& m);
 void add_threads(nb::module_& m);
 void add_trace(nb::module_& m);

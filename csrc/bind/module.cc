@@ -21,6 +21,7 @@ NB_MODULE(_native, m) {
   fleet::bind::add_pool(m);
   fleet::bind::add_reader(m);
   fleet::bind::add_rule(m);
+  fleet::bind::add_serve(m);
   fleet::bind::add_table(m);
   fleet::bind::add_threads(m);
   fleet::bind::add_trace(m);

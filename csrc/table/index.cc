@@ -75,6 +75,17 @@ void Index::put(std::int64_t key, std::uint32_t place, std::uint32_t row) {
   }
 }
 
+std::uint32_t Index::replace(std::int64_t key, std::uint32_t place, std::uint32_t row) {
+  if (num_buckets_ == 0) return kNone;
+  for (std::size_t b = bucket(place);; b = b + 1 == num_buckets_ ? 0 : b + 1) {
+    Bucket& line = buckets_[b];
+    for (int i = 0; i < kSlots; ++i) {
+      if (line.keys[i] == key && line.rows[i] != kNone) return std::exchange(line.rows[i], row);
+    }
+    if (!line.is_passed) return kNone;
+  }
+}
+
 bool Index::erase(std::int64_t key, std::uint32_t place) {
   if (num_buckets_ == 0) return false;
   for (std::size_t b = bucket(place);; b = b + 1 == num_buckets_ ? 0 : b + 1) {

@@ -40,6 +40,8 @@ class Index {
     }
   }
 
+  // Gives a key another row; returns the one before, or kNone, which changes nothing, if the key is not there.
+  std::uint32_t replace(std::int64_t key, std::uint32_t place, std::uint32_t row);
   // Adds a key that is not there.
   void insert(std::int64_t key, std::uint32_t place, std::uint32_t row);
   // Makes room for `size` keys in all. Without it, keys that come in the order of for_each pile up at the front of an

@@ -542,6 +542,51 @@ class Table:
 class Located:
     """The copies of some keys, found once; of use until all copies are cleared, and then found again."""
 
+class ServedBase:
+    """All rows of a table in one file, mapped (csrc/serve/base.h); OSError where it is no whole base."""
+
+    def __init__(self, path: str, in_memory: bool = False) -> None:
+        """Map the file or, with `in_memory`, read it into large pages."""
+    def __len__(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def format(self) -> int:
+        """The number of the rows' format: 0 float32, 3 int8."""
+    @property
+    def file_bytes(self) -> int: ...
+
+class ServedBaseWriter:
+    """Writes the file of a `ServedBase`: count all keys; then, as long as `next_pass` says so, add all rows; finish."""
+
+    def __init__(self, path: str, width: int, format: int, size: int, memory_bytes: int) -> None:
+        """Begin a file of `size` rows, in passes that take `memory_bytes` each; OSError if it cannot be written."""
+    def count(self, keys: _Keys) -> None: ...
+    def next_pass(self) -> bool: ...
+    def add(self, keys: _Keys, rows: _Floats) -> None: ...
+    def finish(self) -> None: ...
+
+class ServedTables:
+    """Tables that are served: bases and the changes since (csrc/serve/tables.h). Used from any number of threads."""
+
+    def __init__(self, bases: Sequence[ServedBase], numbers: _Keys) -> None:
+        """Serve the bases, which have the batches up to these `numbers` of each shard."""
+    def lookup(
+        self, wanted: Sequence[tuple[int, _Keys]]
+    ) -> tuple[list[tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]], npt.NDArray[np.int64]]:
+        """Return ([(rows, places of keys without a row, which are zeros)], numbers), all of one moment."""
+
+    def apply(self, shard: int, number: int, changed: Sequence[tuple[int, _Keys, _Floats, _Keys]]) -> None:
+        """Take a batch of a shard, (table, keys, rows, keys that are gone) for each table: no lookup sees half of it."""
+
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]: ...
+    def num_changed(self, table: int) -> int:
+        """Return how many keys have changed since the base."""
+
+    @property
+    def changed_bytes(self) -> int: ...
+
 class Copies:
     """A worker's copies of rows in geo mode, by int64 key (csrc/copies/copies.h). Used from one thread."""
 

@@ -52,6 +52,12 @@ ROOMS = [
 # And of `fleet_tools`, which `fleet` never imports; these of them know torch.
 ROOMS_OF_TOOLS = [{"planner", "synthetic"}, {"engines", "looking", "traces", "watching"}, {"chaos", "commands"}]
 TOOLS_WITH_TORCH = {"looking", "synthetic"}
+# And of `fleet_serve`: what it may ask of `fleet` knows no trainer, and torch is imported for predictions alone.
+SERVE = SOURCE.parent / "fleet_serve"
+ROOMS_OF_SERVE = [{"proto", "rows"}, {"doors"}, {"following"}, {"client", "command", "__init__", "__main__"}]
+SERVE_ASKS = re.compile(
+    r"fleet\.(_native|_version|checkpoint|env|errors|net|observe|ps\.(held|job|server|wire)|stream)\b"
+)
 ROOMS_WITHOUT_TORCH = {"expressions", "fs", "remote", "kind", "__init__"}
 WITHOUT_TORCH = {
     *(
@@ -144,7 +150,7 @@ def test_imports_go_downward(part: str) -> None:
             continue
         if module == "torch" or module.startswith("torch."):
             assert for_types or part not in WITHOUT_TORCH, f"{where} imports torch, which {part} must not"
-        assert not re.match(r"(fleet_programs|fleet_paddle|fleet_tools|paddle)\b", module), (
+        assert not re.match(r"(fleet_programs|fleet_paddle|fleet_serve|fleet_tools|paddle)\b", module), (
             f"{where} imports {module}, another house"
         )
         if not module.startswith("fleet"):
@@ -184,6 +190,19 @@ def test_imports_of_tools_go_downward() -> None:
             if module.startswith("fleet_tools."):
                 target = module.split(".")[1]
                 assert target == room or levels[target] < levels[room], f"{where} imports {target}, which is not below"
+
+
+def test_imports_of_serve_go_downward_and_reach_no_trainer() -> None:
+    levels = {room: number for number, rooms in enumerate(ROOMS_OF_SERVE) for room in rooms}
+    for where in sorted(SERVE.rglob("*.py")):
+        room = where.relative_to(SERVE).parts[0].removesuffix(".py")
+        for module, for_types in imports(where):
+            assert module.partition(".")[0] != "torch" or for_types, f"{where} imports torch"
+            if module.startswith("fleet_serve."):
+                target = module.split(".")[1]
+                assert target == room or levels[target] < levels[room], f"{where} imports {target}, which is not below"
+            elif module.startswith("fleet"):
+                assert SERVE_ASKS.match(module), f"{where} imports {module}, which is no part of serving"
 
 
 def test_fleet_finds_what_it_asks_of_tools() -> None:

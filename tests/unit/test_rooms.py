@@ -1,4 +1,4 @@
-"""Every folder of `fleet` and of `fleet_tools` is a room: it says what happens in it and stays small."""
+"""Every folder of `fleet`, `fleet_serve` and `fleet_tools` is a room: it says what happens in it and stays small."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "fleet"
-HOUSES = (SOURCE, ROOT / "src" / "fleet_tools")
+HOUSES = (SOURCE, ROOT / "src" / "fleet_serve", ROOT / "src" / "fleet_tools")
 FILES = [file for house in HOUSES for file in sorted(house.rglob("*.py")) if not file.stem.endswith("_pb2")]
 ROOMS = [file.parent for file in FILES if file.name == "__init__.py"]
 

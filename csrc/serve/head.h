@@ -1,0 +1,23 @@
+// The first page of a base.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "checksum/crc32c.h"
+
+namespace fleet::serve {
+
+constexpr char kMagic[8] = {'f', 'l', 'e', 'e', 't', 's', 'b', '1'};
+
+struct Head {
+  char magic[8];
+  std::uint64_t width, size, num_buckets, format;
+  std::uint64_t keys_at, rows_at, end_at;
+  std::uint32_t checksum;  // of what stands before it
+  std::uint32_t padding;
+};
+
+inline std::uint32_t checksum_of(const Head& head) { return crc32c(&head, offsetof(Head, checksum)); }
+
+}  // namespace fleet::serve

@@ -1,0 +1,123 @@
+"""What is asked of a served model, whatever way the question came: checked, answered from one moment, counted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fleet.errors import NotReadyError, UsageError
+from fleet.ps.wire.budget import in_words
+from fleet_serve.rows.model import FoundRows, Keys, ServedModel, ServedVersion
+
+BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+@dataclass(frozen=True)
+class FollowState:
+    """How a model keeps up with its job; one that follows none has no stream."""
+
+    stream: str = ""
+    lag_s: float = -1.0
+    why_stale: str = ""
+    """Why the changes go on only once another base is loaded; empty: they go on."""
+    num_batches: int = 0
+    num_bases: int = 0
+    num_failures: int = 0
+
+
+@dataclass
+class Counts:
+    """What was asked so far, by door."""
+
+    answered: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
+    """By table."""
+    unseen: dict[str, int] = field(default_factory=dict)
+    took: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
+    """How many lookups took up to each of `BOUNDS_S`, and longer."""
+    took_s: float = 0.0
+
+
+class Answers:
+    """Answers for all doors. The model may be replaced by another at any time: who has begun ends with the old one."""
+
+    def __init__(
+        self,
+        most_bytes: int,
+        *,
+        state: Callable[[], FollowState] = FollowState,
+        max_lag_s: float | None = None,
+    ) -> None:
+        self.most_bytes = most_bytes
+        self._state = state
+        self._max_lag_s = max_lag_s
+        self._model: ServedModel | None = None
+        self._lock = threading.Lock()
+        self.counts = Counts()
+
+    @property
+    def state(self) -> FollowState:
+        """How the model keeps up."""
+        return self._state()
+
+    def serve(self, model: ServedModel) -> None:
+        """Answer from this model from now on."""
+        with self._lock:
+            self._model = model
+
+    def serve_first(self, model: ServedModel) -> None:
+        """The same, unless another answers already."""
+        with self._lock:
+            self._model = self._model or model
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a base has been loaded."""
+        return self._model is not None
+
+    def model(self) -> ServedModel:
+        """The model that answers now; NotReadyError before the first is loaded."""
+        if (model := self._model) is None:
+            raise NotReadyError("no model is loaded yet; ask again once /readyz says so")
+        return model
+
+    def why_not_ready(self) -> str:
+        """Why requests should go to another replica; empty: they may come."""
+        if self._model is None:
+            return "no model is loaded yet"
+        state = self._state()
+        if self._max_lag_s is not None and state.lag_s > self._max_lag_s:
+            why = f": {state.why_stale}" if state.why_stale else ""
+            return f"{state.lag_s:.1f} s behind the job, over --max_lag {self._max_lag_s:g}{why}"
+        return ""
+
+    def lookup(self, door: str, wanted: Sequence[tuple[str, Keys]]) -> tuple[list[FoundRows], ServedVersion]:
+        """Rows of keys of any tables, all of one moment; UsageError where they cannot be asked so."""
+        began_at = time.perf_counter()
+        model = self.model()
+        size = sum(len(keys) * 4 * model.table(name).width for name, keys in wanted)
+        if size > self.most_bytes:
+            raise UsageError(
+                f"the answer would have {in_words(size)}, over the limit of {in_words(self.most_bytes)}; ask for fewer "
+                "keys at a time, or raise --max_bytes of the server"
+            )
+        found = model.lookup(wanted)
+        took_s = time.perf_counter() - began_at
+        with self._lock:
+            counts = self.counts
+            counts.answered[door] = counts.answered.get(door, 0) + 1
+            for one in found[0]:
+                counts.keys[one.table] = counts.keys.get(one.table, 0) + len(one.rows)
+                counts.unseen[one.table] = counts.unseen.get(one.table, 0) + one.num_unseen
+            counts.took[bisect_left(BOUNDS_S, took_s)] += 1
+            counts.took_s += took_s
+        return found
+
+    def refused(self, door: str) -> None:
+        """Count a request that was refused."""
+        with self._lock:
+            self.counts.refused[door] = self.counts.refused.get(door, 0) + 1

@@ -1,0 +1,1 @@
+"""A served model stays at the side of the job that trains it: ask `follower`."""

@@ -1,0 +1,85 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Version(_message.Message):
+    __slots__ = ("base", "numbers")
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    base: str
+    numbers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, base: _Optional[str] = ..., numbers: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TableKeys(_message.Message):
+    __slots__ = ("table", "keys")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    keys: bytes
+    def __init__(self, table: _Optional[str] = ..., keys: _Optional[bytes] = ...) -> None: ...
+
+class LookupRequest(_message.Message):
+    __slots__ = ("tables",)
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    tables: _containers.RepeatedCompositeFieldContainer[TableKeys]
+    def __init__(self, tables: _Optional[_Iterable[_Union[TableKeys, _Mapping]]] = ...) -> None: ...
+
+class TableRows(_message.Message):
+    __slots__ = ("table", "width", "rows", "unseen")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    UNSEEN_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    width: int
+    rows: bytes
+    unseen: int
+    def __init__(self, table: _Optional[str] = ..., width: _Optional[int] = ..., rows: _Optional[bytes] = ..., unseen: _Optional[int] = ...) -> None: ...
+
+class LookupReply(_message.Message):
+    __slots__ = ("version", "tables")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    version: Version
+    tables: _containers.RepeatedCompositeFieldContainer[TableRows]
+    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[TableRows, _Mapping]]] = ...) -> None: ...
+
+class InfoRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TableInfo(_message.Message):
+    __slots__ = ("table", "width", "rows", "changed", "format", "unseen")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    UNSEEN_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    width: int
+    rows: int
+    changed: int
+    format: str
+    unseen: str
+    def __init__(self, table: _Optional[str] = ..., width: _Optional[int] = ..., rows: _Optional[int] = ..., changed: _Optional[int] = ..., format: _Optional[str] = ..., unseen: _Optional[str] = ...) -> None: ...
+
+class InfoReply(_message.Message):
+    __slots__ = ("version", "is_ready", "why_not", "lag_s", "tables", "stream")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    IS_READY_FIELD_NUMBER: _ClassVar[int]
+    WHY_NOT_FIELD_NUMBER: _ClassVar[int]
+    LAG_S_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    version: Version
+    is_ready: bool
+    why_not: str
+    lag_s: float
+    tables: _containers.RepeatedCompositeFieldContainer[TableInfo]
+    stream: str
+    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., is_ready: _Optional[bool] = ..., why_not: _Optional[str] = ..., lag_s: _Optional[float] = ..., tables: _Optional[_Iterable[_Union[TableInfo, _Mapping]]] = ..., stream: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,132 @@
+"""A model as it is served: one base, and the changes since; every answer is of one moment and says of which."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fleet import _native
+from fleet.checkpoint import Unseen
+from fleet.errors import UsageError
+from fleet.ps.held.unseen import UnseenRows
+from fleet_serve.rows.bases import base_path, open_base
+from fleet_serve.rows.saved import open_folder
+
+Keys = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+log = logging.getLogger("fleet.serve")
+
+
+@dataclass(frozen=True)
+class ServedVersion:
+    """What an answer was computed from: a base, and of each shard the last batch of changes."""
+
+    base: str
+    numbers: tuple[int, ...]
+
+
+class FoundRows(NamedTuple):
+    """Rows of some keys of a table, and how many of them had none."""
+
+    table: str
+    rows: Floats
+    num_unseen: int
+
+
+class TableChange(NamedTuple):
+    """What a batch changes of a table: rows as they are afterwards, and keys that have none any more."""
+
+    table: str
+    keys: Keys
+    rows: Floats
+    gone: Keys
+
+
+@dataclass(frozen=True)
+class ServedTable:
+    """A table as it is served."""
+
+    name: str
+    width: int
+    form: str
+    unseen: Unseen
+    base: _native.ServedBase
+    first: UnseenRows | None
+    """First values of keys without a row; None: zeros."""
+
+
+class ServedModel:
+    """The tables of a base and the changes since. Lookups may come from any number of threads, changes from one."""
+
+    def __init__(self, name: str, tables: Sequence[ServedTable], numbers: Iterable[int], files: Sequence[Path]) -> None:
+        self.name = name
+        self.tables: Mapping[str, ServedTable] = {table.name: table for table in tables}
+        self.files = files
+        """What it has mapped."""
+        self._places = {table.name: place for place, table in enumerate(tables)}
+        self._native = _native.ServedTables([table.base for table in tables], np.array(list(numbers), np.int64))
+
+    @property
+    def version(self) -> ServedVersion:
+        """What a lookup now would be of."""
+        return ServedVersion(self.name, tuple(self._native.numbers.tolist()))
+
+    def num_changed(self, table: str) -> int:
+        """How many keys of a table have changed since the base."""
+        return self._native.num_changed(self._places[table])
+
+    @property
+    def changed_bytes(self) -> int:
+        """The memory that changes take."""
+        return self._native.changed_bytes
+
+    def table(self, name: str) -> ServedTable:
+        """A table by its name; UsageError that names those there are."""
+        if (found := self.tables.get(name)) is None:
+            there = ", ".join(map(repr, self.tables)) or "none"
+            raise UsageError(f"there is no table {name!r}; ask for one of: {there}")
+        return found
+
+    def lookup(self, wanted: Sequence[tuple[str, Keys]]) -> tuple[list[FoundRows], ServedVersion]:
+        """Rows of keys of any tables, all of one moment; UsageError where there is no such table."""
+        asked = [(self.table(name), keys) for name, keys in wanted]
+        found, numbers = self._native.lookup([(self._places[table.name], keys) for table, keys in asked])
+        answers = []
+        for (table, keys), (rows, missing) in zip(asked, found, strict=True):
+            if table.first is not None and len(missing):
+                rows[missing] = table.first(keys[missing])
+            answers.append(FoundRows(table.name, rows, len(missing)))
+        return answers, ServedVersion(self.name, tuple(numbers.tolist()))
+
+    def apply(self, shard: int, number: int, changes: Iterable[TableChange]) -> None:
+        """Take one batch of a shard: lookups see all of it or nothing."""
+        self._native.apply(shard, number, [(self._places[one.table], *one[1:]) for one in changes])
+
+
+def load_model(
+    folder: Path, cache: Path, *, form: str = "float32", in_memory: bool = False, numbers: Iterable[int] = ()
+) -> ServedModel:
+    """A folder as a model that is served; its files are made in `cache` unless they are there."""
+    saved = open_folder(folder)
+    tables, files = [], []
+    for name, source in saved.tables.items():
+        path = base_path(cache, saved.identity, name, form)
+        base = open_base(path, name, source, form, in_memory=in_memory)
+        first = UnseenRows(name, source.width, source.unseen) if source.unseen.reads == "initial" else None
+        tables.append(ServedTable(name, source.width, form, source.unseen, base, first))
+        files.append(path)
+    rows = ", ".join(f"{table.name!r} {len(table.base):,} x {table.width}" for table in tables) or "no tables"
+    log.info("serving %s: %s", saved.where, rows)
+    return ServedModel(f"{saved.where.name}@{saved.identity}", tables, numbers, files)
+
+
+def default_cache(folder: Path) -> Path:
+    """Where mapped files lie unless somebody says otherwise: beside the folder."""
+    return folder.absolute().parent / ".fleet-serve"

@@ -1,0 +1,128 @@
+"""Rows of a saved folder, piece by piece: an inference copy, or a checkpoint of servers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fleet.checkpoint import InferenceIndex, Manifest, TablePart, TrainingManifest, Unseen, find
+from fleet.checkpoint.files.files import check_file
+from fleet.checkpoint.folders.contents import Contents
+from fleet.checkpoint.folders.folder import read_contents
+from fleet.checkpoint.state.whole import read_rows
+from fleet.errors import CheckpointError
+from fleet.ps.held.unseen import unseen_of
+from fleet.ps.job.spec import JobSpec
+
+CHUNK_ROWS = 1 << 18
+Keys = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+Chunks = Iterator[tuple[Keys, Floats]]
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """The rows of one table of a folder."""
+
+    width: int
+    size: int
+    unseen: Unseen
+    check: Callable[[], None]
+    """CheckpointError unless its files are as they were saved."""
+    chunks: Callable[[], Chunks]
+    """Keys and rows, in any order; the same each time."""
+
+
+@dataclass(frozen=True)
+class SavedFolder:
+    """A folder with a model."""
+
+    where: Path
+    identity: str
+    """Another one for every other save."""
+    tables: Mapping[str, TableSource]
+
+
+def open_folder(folder: str | os.PathLike[str]) -> SavedFolder:
+    """What a folder has to serve; CheckpointError in one line where it has nothing."""
+    try:
+        where = find(folder, InferenceIndex)
+    except CheckpointError:
+        where, kind = _checkpoint(Path(folder)), Manifest
+        manifest = read_contents(where, Manifest)
+        specs = {spec.name: spec for spec in JobSpec.from_json(json.dumps(manifest.job)).tables}
+        tables = {
+            name: _of_manifest(manifest, where, name, unseen_of(specs[name]) if name in specs else Unseen())
+            for name in manifest.tables
+        }
+        return SavedFolder(where, _identity(where, kind), tables)
+    index = read_contents(where, InferenceIndex)
+    names = sorted({part.table for part in index.tables})
+    parts = {name: [part for part in index.tables if part.table == name] for name in names}
+    return SavedFolder(where, _identity(where, InferenceIndex), {name: _of_copy(where, parts[name]) for name in names})
+
+
+def _checkpoint(folder: Path) -> Path:
+    try:
+        where = find(folder, Manifest)
+    except CheckpointError:
+        raise CheckpointError(
+            f"no model to serve in {folder}: give a folder of fleet.save_inference_model() or fleet.save_persistables()"
+        ) from None
+    if json.loads((where / Manifest.FILE).read_bytes()).get("format") == TrainingManifest.FORMAT:
+        raise CheckpointError(
+            f"{folder} is of a run without servers, which has no tables; load it with fleet.load_inference_model()"
+        )
+    return where
+
+
+def _identity(where: Path, kind: type[Contents]) -> str:
+    return hashlib.sha256((where / kind.FILE).read_bytes()).hexdigest()[:16]
+
+
+def _of_copy(where: Path, parts: list[TablePart]) -> TableSource:
+    def check() -> None:
+        for part in parts:
+            for file in (part.keys, part.values):
+                check_file(where / file.name, file)
+
+    def chunks() -> Chunks:
+        for part in parts:
+            keys, values = (_mapped(where / file.name) for file in (part.keys, part.values))
+            if (keys.dtype, keys.shape) != (np.int64, (part.rows,)):
+                raise CheckpointError(f"{where / part.keys.name} is damaged: it is not {part.rows} keys; save it again")
+            if (values.dtype, values.shape) != (np.float32, (part.rows, part.width)):
+                raise CheckpointError(
+                    f"{where / part.values.name} is damaged: it is not {part.rows} rows; save it again"
+                )
+            for begin in range(0, part.rows, CHUNK_ROWS):
+                yield keys[begin : begin + CHUNK_ROWS], values[begin : begin + CHUNK_ROWS]
+
+    return TableSource(parts[0].width, sum(part.rows for part in parts), parts[0].unseen, check, chunks)
+
+
+def _mapped(path: Path) -> npt.NDArray[np.generic]:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}; save it again") from None
+
+
+def _of_manifest(manifest: Manifest, where: Path, table: str, unseen: Unseen) -> TableSource:
+    def chunks(rows: list[tuple[Keys, Floats]]) -> Chunks:
+        if not rows:  # of a checkpoint, whose rows have to be read whole
+            rows.append(read_rows(manifest, where, table))
+        keys, values = rows[0]
+        for begin in range(0, len(keys), CHUNK_ROWS):
+            yield keys[begin : begin + CHUNK_ROWS], values[begin : begin + CHUNK_ROWS]
+
+    width = manifest.tables[table][0].form.width
+    return TableSource(width, manifest.rows(table), unseen, lambda: None, partial(chunks, []))

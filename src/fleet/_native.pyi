@@ -577,7 +577,7 @@ class ServedTables:
         """Return ([(rows, places of keys without a row, which are zeros)], numbers), all of one moment."""
 
     def apply(self, shard: int, number: int, changed: Sequence[tuple[int, _Keys, _Floats, _Keys]]) -> None:
-        """Take a batch of a shard, (table, keys, rows, keys that are gone) for each table: no lookup sees half of it."""
+        """Take a batch of a shard, (table, keys, rows, keys that are gone) each: no lookup sees half of it."""
 
     @property
     def numbers(self) -> npt.NDArray[np.int64]: ...

@@ -46,7 +46,7 @@ class ServingClient:
         """Rows [n, width] of int64 keys [n] of each table, all of one moment, and of which."""
         request = serve_pb2.LookupRequest()
         for table, given in keys.items():
-            if not isinstance(given, np.ndarray) or given.dtype != np.int64 or given.ndim != 1:
+            if getattr(given, "dtype", None) != np.int64 or given.ndim != 1:
                 raise UsageTypeError(
                     f"keys of table {table!r} must be an int64 array of one dimension, got {given!r:.80}"
                 )

@@ -20,6 +20,7 @@ from fleet.net import Endpoint, own_address
 from fleet.observe.logs import show_logs
 from fleet.ps.wire.trust.own_token import token_for
 from fleet.ps.wire.trust.tls import Tls
+from fleet.stream.sinks import open_sink
 from fleet_serve.doors.answers import Answers, FollowState
 from fleet_serve.doors.grpc_door import GrpcDoor
 from fleet_serve.doors.http_door import HttpDoor
@@ -128,6 +129,8 @@ def _options(typed: dict[str, object]) -> ServeOptions:
     )
     if options.model is None and options.follow is None:
         raise UsageError("nothing to serve: name the folder of a model, or what to --follow; see fleet-serve --help")
+    if options.follow is not None:
+        open_sink(options.follow).close()  # refuses what can never be followed
     if options.max_lag is not None and options.follow is None:
         raise UsageError("--max_lag is for a model that follows a job; add --follow URL, or leave it out")
     return options
@@ -194,15 +197,16 @@ def run(options: ServeOptions) -> None:
     """Serve until a signal comes."""
     show_logs(logging.INFO)
     over = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: over.set())
     process = ServingProcess(options)
+    before = {number: signal.signal(number, lambda *_: over.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         process.start()
         while not over.wait(LOOK_S):
             process.look()
     finally:
         process.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 main = partial(serve, prog_name="fleet-serve")

@@ -54,7 +54,7 @@ ROOMS_OF_TOOLS = [{"planner", "synthetic"}, {"engines", "looking", "traces", "wa
 TOOLS_WITH_TORCH = {"looking", "synthetic"}
 # And of `fleet_serve`: what it may ask of `fleet` knows no trainer, and torch is imported for predictions alone.
 SERVE = SOURCE.parent / "fleet_serve"
-ROOMS_OF_SERVE = [{"proto", "rows"}, {"doors"}, {"following"}, {"client", "command", "__init__", "__main__"}]
+ROOMS_OF_SERVE = [{"proto", "rows"}, {"doors"}, {"following"}, {"client", "command"}, {"__init__", "__main__"}]
 SERVE_ASKS = re.compile(
     r"fleet\.(_native|_version|checkpoint|env|errors|net|observe|ps\.(held|job|server|wire)|stream)\b"
 )

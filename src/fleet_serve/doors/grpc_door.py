@@ -65,7 +65,9 @@ class GrpcDoor:
             maximum_concurrent_rpcs=threads + MOST_WAITING,
         )
         methods: dict[str, Callable[[bytes], Any]] = {"Lookup": self._lookup, "Info": self._info}
-        handlers = {name: grpc.unary_unary_rpc_method_handler(self._told(call)) for name, call in methods.items()}
+        handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+            name: grpc.unary_unary_rpc_method_handler(self._told(call)) for name, call in methods.items()
+        }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self.tell_health()

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fleet.stream import ChangeBatch, Followed, StartOverError, StreamBase, follow
-
 from fleet.errors import DeadlineError, FleetError
+from fleet.stream import ChangeBatch, Followed, StartOverError, StreamBase, follow
 from fleet_serve.doors.answers import Answers, FollowState
 from fleet_serve.following.moments import Moments
 from fleet_serve.rows.model import ServedModel

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from fleet.stream import ChangeBatch, StartOverError, TableChanges
 
+from fleet.stream import ChangeBatch, StartOverError, TableChanges
 from fleet_serve.rows.model import ServedModel, TableChange
 
 

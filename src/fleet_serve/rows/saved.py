@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -96,24 +97,22 @@ def _of_copy(where: Path, parts: list[TablePart]) -> TableSource:
 
     def chunks() -> Chunks:
         for part in parts:
-            keys, values = (_mapped(where / file.name) for file in (part.keys, part.values))
-            if (keys.dtype, keys.shape) != (np.int64, (part.rows,)):
-                raise CheckpointError(f"{where / part.keys.name} is damaged: it is not {part.rows} keys; save it again")
-            if (values.dtype, values.shape) != (np.float32, (part.rows, part.width)):
-                raise CheckpointError(
-                    f"{where / part.values.name} is damaged: it is not {part.rows} rows; save it again"
-                )
+            keys = _mapped(where / part.keys.name, np.int64, (part.rows,))
+            values = _mapped(where / part.values.name, np.float32, (part.rows, part.width))
             for begin in range(0, part.rows, CHUNK_ROWS):
                 yield keys[begin : begin + CHUNK_ROWS], values[begin : begin + CHUNK_ROWS]
 
     return TableSource(parts[0].width, sum(part.rows for part in parts), parts[0].unseen, check, chunks)
 
 
-def _mapped(path: Path) -> npt.NDArray[np.generic]:
+def _mapped(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}; save it again") from None
+    if array.dtype != dtype or array.shape != shape:
+        raise CheckpointError(f"{path} is damaged: it has {array.dtype}{list(array.shape)}; save it again")
+    return array
 
 
 def _of_manifest(manifest: Manifest, where: Path, table: str, unseen: Unseen) -> TableSource:

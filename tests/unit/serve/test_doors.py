@@ -87,7 +87,10 @@ def test_rows_of_several_tables_by_both_doors(doors: Doors, client: ServingClien
     assert rows["item"].tolist() == [[0, 0], [0, 1]]
     status, answer = doors.ask("/v1/lookup", {"tables": {"user": [-1, 8], "item": []}})
     assert status == 200
-    assert answer["tables"] == {"user": {"rows": [ROWS[2].tolist(), [0] * 4], "unseen": 1}, "item": {"rows": [], "unseen": 0}}
+    assert answer["tables"] == {
+        "user": {"rows": [ROWS[2].tolist(), [0] * 4], "unseen": 1},
+        "item": {"rows": [], "unseen": 0},
+    }
     assert answer["version"] == {"base": version.base, "numbers": []}
     info = client.info()
     assert (info.is_ready, info.lag_s, info.stream) == (True, -1.0, "")
@@ -118,7 +121,7 @@ def doors_call(doors: Doors) -> Any:
 
     def call(data: bytes, timeout: float, metadata: Any) -> bytes:
         with grpc.insecure_channel(str(doors.grpc.endpoint)) as channel:
-            method = channel.unary_unary("/fleet.serve.Serving/Lookup")
+            method: Any = channel.unary_unary("/fleet.serve.Serving/Lookup")
             found: bytes = method(data, timeout=timeout, metadata=metadata)
             return found
 
@@ -163,7 +166,8 @@ def test_strangers_learn_whether_it_is_there_and_nothing_else(doors: Doors, capl
         assert doors.ask(path, Authorization="") == (200, {"status": "ok"})
     with grpc.insecure_channel(str(doors.grpc.endpoint)) as channel:
         with pytest.raises(grpc.RpcError, match="this process has no token"):
-            channel.unary_unary("/fleet.serve.Serving/Info")(b"", timeout=20)
+            info: Any = channel.unary_unary("/fleet.serve.Serving/Info")
+            info(b"", timeout=20)
         doors.grpc.tell_health()
         health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=20)
         assert health.status == health_pb2.HealthCheckResponse.SERVING

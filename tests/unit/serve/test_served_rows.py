@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
@@ -17,7 +18,7 @@ from support.parity.training import joined
 from support.serving.served_models import INITIAL, save_copy
 
 KEYS = np.array([3, 7, -1, 2**62, 12, 5], np.int64)
-ROWS = np.arange(24, dtype=np.float32).reshape(6, 4) / 8
+ROWS: npt.NDArray[np.float32] = (np.arange(24) / 8).astype(np.float32).reshape(6, 4)
 OTHERS = np.array([100, 3, 101], np.int64)
 
 

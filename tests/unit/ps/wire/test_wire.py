@@ -172,7 +172,9 @@ def test_a_swarm_of_empty_tensors_is_refused() -> None:
 
 
 def test_the_messages_are_those_of_the_proto_file(tmp_path: Path) -> None:
-    program = "import sys, pathlib, generate; [generate.generate(pathlib.Path(sys.argv[1]), n) for n in ('ps', 'serve')]"
+    program = (
+        "import sys, pathlib, generate; [generate.generate(pathlib.Path(sys.argv[1]), n) for n in ('ps', 'serve')]"
+    )
     subprocess.run([sys.executable, "-c", program, tmp_path], cwd=ROOT / "proto", check=True, timeout=60)
     source = ROOT / "src"
     for name in ("ps_pb2.py", "ps_pb2.pyi", "serve_pb2.py", "serve_pb2.pyi"):

@@ -10,11 +10,13 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 FLEET = ROOT / "src" / "fleet"
-TOOLS = ROOT / "src" / "fleet_tools"
+BESIDE = [ROOT / "src" / "fleet_serve", ROOT / "src" / "fleet_tools"]
 HOMES = (ROOT, FLEET, ROOT / "src", ROOT / "compat" / "src")
 INTERNALS = (ROOT / "docs" / "internals.md").read_text()
 ROOMS = [file.parent.relative_to(FLEET).as_posix() + "/" for file in FLEET.glob("*/**/__init__.py")]
-ROOMS += [file.parent.relative_to(FLEET.parent).as_posix() + "/" for file in TOOLS.rglob("__init__.py")]
+ROOMS += [
+    file.parent.relative_to(FLEET.parent).as_posix() + "/" for home in BESIDE for file in home.rglob("__init__.py")
+]
 LONGEST_WALKS = [30, 14, 14, 20]
 MOST_LINES = 120
 
@@ -33,7 +35,7 @@ def test_the_files_where_to_start_are_there() -> None:
 
 
 def test_the_tree_is_that_of_the_package() -> None:
-    tree = PAGE.partition("src/fleet/ ")[2].partition("src/fleet_tools/ ")[0]
+    tree = PAGE.partition("src/fleet/ ")[2].partition("src/fleet_serve/ ")[0]
     listed = {name for line in tree.splitlines()[1:] for name in re.findall(r"(\w+)/(?=  |$)", line)}
     assert listed == {file.parent.name for file in FLEET.glob("*/__init__.py")}
 

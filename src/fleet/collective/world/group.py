@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # where this comes after a group, its defaults keep the group and its port
 
 from fleet import env, net
 from fleet.collective.stall.watch import StallWatch

@@ -4,8 +4,9 @@
 
 Either the process runs, and its scrub looks: every file that is not what was written is found. What the process knows
 it writes anew; where rows are lost a server gives way to its copy, and a copy is filled again. Or it was ended before,
-and is started again: it refuses, begins with what its journal says, or, as a copy, is filled again. Whatever happens,
-server and copy have in the end what the server had before, and their files are whole.
+and is started again: it refuses, or begins with what its journal says. Rows that no record behind the snapshot touches
+are not read then; if these are damaged its scrub finds it, as in a process that runs. Whatever happens, server and copy
+have in the end what the server had before, and their files are whole.
 """
 
 from __future__ import annotations
@@ -95,23 +96,12 @@ class Damage:
             return how, "harmless"
         assert found, f"nothing was found of {how} in {what}"
         assert all(str(path) in why and "\n" not in why for path, why in found.items()), found
-        scrub.look()
-        if self._is_copy:
-            return how, "filled again"
-        assert service.standby is not None
-        assert service.standby.copies is not None
-        if service.standby.copies.lost:
-            assert service.standby.ended.wait(LIMIT_S)
-            assert "its copy is to take" in service.standby.failure or "is to take its place" in service.standby.failure
-            self._pair.promote()
-            return how, "gave way"
-        assert not scrub.damaged, scrub.damaged
-        return how, "renewed"
+        return how, self._mended(service)
 
     def _while_it_is_ended(self, wanted: str) -> tuple[str, str]:
         pair = self._pair
         pair.end(self._name)
-        how, _ = self._harm(None)
+        how, what = self._harm(None)
         try:
             service = pair.begin(self._name)
         except FleetError:
@@ -119,16 +109,36 @@ class Damage:
                 raise
             pair.promote()
             return how, "refused"
-        if self._is_copy:
-            return how, "began"
-        assert service.standby is not None
-        ended = service.standby.ended
-        wait_until(lambda: ended.is_set() or pair.is_settled(), LIMIT_S, "the server and its copy to find each other")
-        if ended.is_set():  # its copy had more
-            pair.promote()
-            return how, "ended"
-        assert digest(service.state) == wanted, "a server began with something else than it had"
+        if not self._is_copy:
+            assert service.standby is not None
+            ended = service.standby.ended
+            wait_until(
+                lambda: ended.is_set() or pair.is_settled(), LIMIT_S, "the server and its copy to find each other"
+            )
+            if ended.is_set():  # its copy had more
+                pair.promote()
+                return how, "ended"
+        pair.settle()
+        if "rows" in what and durability_of(service).scrub._damage():  # nobody has read these rows yet
+            return how, self._mended(service)
+        assert digest(service.state) == wanted, "a process began with something else than it had"
         return how, "began"
+
+    def _mended(self, service: Service) -> str:
+        """Have a process look at its files, of which some are damaged; what came of it."""
+        scrub = durability_of(service).scrub
+        scrub.look()
+        if self._is_copy:
+            return "filled again"
+        assert service.standby is not None
+        assert service.standby.copies is not None
+        if service.standby.copies.lost:
+            assert service.standby.ended.wait(LIMIT_S)
+            assert "its copy is to take" in service.standby.failure or "is to take its place" in service.standby.failure
+            self._pair.promote()
+            return "gave way"
+        assert not scrub.damaged, scrub.damaged
+        return "renewed"
 
     def _recovered(self) -> str:
         """What a recovery would find in the folder."""

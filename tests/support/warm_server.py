@@ -23,6 +23,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,7 +57,17 @@ def preload() -> None:
         if not module.name.endswith("__main__") and not module.name.startswith("fleet.engines.ray."):  # Ray has threads
             importlib.import_module(module.name)
     assert len(os.listdir("/proc/self/task")) == 1, "an import has started a thread: nothing can be forked any more"
+    _end_quickly()
     gc.freeze()
+
+
+def _end_quickly() -> None:
+    """Have no fork take torch's libraries apart when it ends, which takes most of them longer than to live."""
+    from torch._dynamo.utils import dump_compile_times
+
+    atexit.unregister(dump_compile_times)
+    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
+        finalizer.atexit = False
 
 
 def serve(control: socket.socket) -> Request:

@@ -5,7 +5,7 @@ what comes from it is copied straight into the model. Autograd, optimizers and `
 
 Every parameter begins at a multiple of 64 bytes, as torch itself allocates: kernels choose their path, and with it the
 last bits of a result, by alignment. Parameters that begin on the same server and are in the same group lie together,
-and spans that touch are one.
+and spans that follow each other, in the order of the blocks, are one.
 """
 
 from collections.abc import Collection, Sequence

@@ -215,8 +215,8 @@ class ForkedChild:
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPERS)
         self.pid = os.fork()
         if self.pid == 0:
-            for number in _STOPPERS:
-                if signal.getsignal(number) is not signal.SIG_IGN:
+            for number in signal.valid_signals():  # fleetrun's own handlers, of which a new program has none
+                if callable(signal.getsignal(number)):
                     signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
@@ -241,12 +241,16 @@ def live(command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
 
     Only what was imported is left as it is: to take it apart costs a fork 0.3 s, which is more than most of them take.
     """
+    from fleet.jobfiles import ending
+
     code: object = 0
     try:
         prepare(command, environ)
         run(command)
     except SystemExit as stop:
         code = stop.code
+        if isinstance(stop, ending._Exit):  # it is deleted below frames, which are none of the script's
+            ending._exits.append(code)
     except BaseException as error:
         code = 1
         trace = error.__traceback__

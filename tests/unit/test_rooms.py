@@ -8,6 +8,7 @@ from collections import Counter
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -25,9 +26,38 @@ def named(room: Path) -> str:
     return room.relative_to(SOURCE.parent).as_posix()
 
 
+class Facts(NamedTuple):
+    """What the tests below ask of a file; the tree itself, of a million nodes for all files, is not kept."""
+
+    docstring: str
+    num_lines: int
+    functions: list[tuple[str, int]]
+    """Names and lengths."""
+    classes: list[str]
+    sentences: list[tuple[int, str]]
+    """Docstrings of anything, with their lines."""
+    imports: set[str]
+    """What it imports when it runs, inside functions too."""
+
+
 @cache
-def tree_of(file: Path) -> ast.Module:
-    return ast.parse(file.read_text())
+def facts_of(file: Path) -> Facts:
+    text = file.read_text()
+    tree = ast.parse(text)
+    found = Facts(ast.get_docstring(tree) or "", text.count("\n"), [], [], [], set())
+    for_types: set[int] = set()
+    for node in ast.walk(tree):  # an `if` comes before what is in it
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.functions.append((node.name, (node.end_lineno or 0) - node.lineno + 1))
+        elif isinstance(node, ast.ClassDef):
+            found.classes.append(node.name)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            found.sentences.append((node.lineno, str(node.value.value)))
+        elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            for_types.update(map(id, ast.walk(node)))
+        elif isinstance(node, ast.ImportFrom) and node.module and id(node) not in for_types:
+            found.imports.update({f"{node.module}.{alias.name}" for alias in node.names}, [node.module])
+    return found
 
 
 def module_of(file: Path) -> str:
@@ -42,7 +72,7 @@ def room_of(module: str) -> str:
 
 @pytest.mark.parametrize("room", ROOMS, ids=named)
 def test_a_room_says_what_happens_in_it(room: Path) -> None:
-    text = ast.get_docstring(tree_of(room / "__init__.py")) or ""
+    text = facts_of(room / "__init__.py").docstring
     assert len(text) > 20, f"{named(room)}/__init__.py says nothing; a newcomer opens it first"
     for name in re.findall(r"`([a-z_]\w*(?:\.\w+)*)`", text):
         first, _, rest = name.partition(".")
@@ -68,49 +98,31 @@ def test_a_folder_is_seen_at_a_glance(folder: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=module_of)
 def test_files_and_functions_are_read_in_one_go(file: Path) -> None:
-    lines = file.read_text().count("\n")
+    lines = facts_of(file).num_lines
     assert lines <= MOST_LINES, f"{file}: {lines} lines; which two ideas are in it?"
-    for node in ast.walk(tree_of(file)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or 0) - node.lineno + 1
-            assert length <= MOST_LINES_OF_A_FUNCTION, f"{file}: {node.name} has {length} lines"
+    for name, length in facts_of(file).functions:
+        assert length <= MOST_LINES_OF_A_FUNCTION, f"{file}: {name} has {length} lines"
 
 
 def test_the_whole_stays_small() -> None:
-    lines = sum(file.read_text().count("\n") for file in FILES if file.is_relative_to(SOURCE))
+    lines = sum(facts_of(file).num_lines for file in FILES if file.is_relative_to(SOURCE))
     assert lines <= MOST_LINES_IN_ALL, f"src/fleet has {lines} lines: what wins least, by its figures, and leaves?"
 
 
 def test_a_name_of_a_class_stands_once() -> None:
-    found = Counter(
-        node.name
-        for file in FILES
-        for node in ast.walk(tree_of(file))
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    )
+    found = Counter(name for file in FILES for name in facts_of(file).classes if not name.startswith("_"))
     assert not [name for name, count in found.items() if count > 1]
 
 
 @pytest.mark.parametrize("file", FILES, ids=module_of)
 def test_docstrings_stand_by_themselves(file: Path) -> None:
-    for node in ast.walk(tree_of(file)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            text = str(node.value.value)
-            assert not re.match(r"(Of|Those)\b", text), f"{file}:{node.lineno}: {text}"
+    for line, text in facts_of(file).sentences:
+        assert not re.match(r"(Of|Those)\b", text), f"{file}:{line}: {text}"
 
 
 def imported(file: Path) -> set[str]:
-    """The modules of `fleet` that a file imports when it runs, inside functions too."""
-    for_types = {
-        id(inner)
-        for node in ast.walk(tree_of(file))
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    found: set[str] = set()
-    for node in ast.walk(tree_of(file)):
-        if isinstance(node, ast.ImportFrom) and node.module and id(node) not in for_types:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    """The modules of `fleet` that a file imports when it runs."""
+    found = facts_of(file).imports
     return {module for module in found if module in MODULES and MODULES[module].name != "__init__.py"}
 
 

@@ -31,7 +31,7 @@ def steps(folder: Path, worker: int = 0) -> int:
 def test_all_workers_save_one_step_and_the_same_command_goes_on(kind: str, number: int, tmp_path: Path) -> None:
     shape = ["--nproc_per_node", 2] if kind == "collective" else ["--server_num", 1, "--worker_num", 2]
     grace = {"FLEET_GRACE_S": "60"}
-    with RunningJob([*shape, SCRIPTS / "saves.py", kind], tmp_path, grace) as job:
+    with RunningJob([*shape, SCRIPTS / "saves.py", kind], tmp_path, grace, warm=True) as job:
         wait_until(lambda: min(steps(tmp_path), steps(tmp_path, 1)) > 5, LIMIT_S, "five steps of both")
         job.send(signal.Signals(number))
         result = job.finish()
@@ -49,7 +49,6 @@ def test_all_workers_save_one_step_and_the_same_command_goes_on(kind: str, numbe
 def test_a_worker_of_a_durable_job_stops_between_two_steps(tmp_path: Path) -> None:
     """It saves nothing: its next life goes on with the next step."""
     with JobByHand(tmp_path, servers=1, workers=1, FLEET_GRACE_S="60") as job:
-        job.is_warm = False
         job.server(0)
         job.worker(0, SCRIPTS / "train.py", 100_000)
         wait_until(lambda: steps(tmp_path) > 5, LIMIT_S, "five steps")

@@ -23,7 +23,7 @@ JOB = ("--server_num", 2, "--worker_num", 2, "train.py", "train.tsv", "test.tsv"
 def folder(tmp_path: Path) -> Path:
     for name, text in {"data.py": DATA, "train.py": TRAIN, "serve.py": SERVE}.items():
         (tmp_path / name).write_text(text)
-    python("data.py", cwd=tmp_path)
+    python("data.py", cwd=tmp_path, warm=True)
     return tmp_path
 
 
@@ -53,6 +53,6 @@ def test_killed_and_started_again_it_is_the_same_model(folder: Path) -> None:
     for name, (keys, values) in wanted.tables.items():
         np.testing.assert_array_equal(found.tables[name][0], keys)
         np.testing.assert_array_equal(found.tables[name][1], values)
-    said = python("serve.py", "test.tsv", cwd=folder)
+    said = python("serve.py", "test.tsv", cwd=folder, warm=True)
     assert re.match(r"tensor\(\[0\.\d+, ", said)
     assert "grad_fn" not in said

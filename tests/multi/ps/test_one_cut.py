@@ -20,7 +20,10 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture
 def endpoints() -> Iterator[Sequence[Endpoint]]:
     with ExitStack() as stack:
-        yield [stack.enter_context(server_process(REAL, token=None)).endpoint for _ in range(2)]
+        servers = [stack.enter_context(server_process(REAL, token=None)) for _ in range(2)]
+        yield [server.endpoint for server in servers]
+        for server in servers:  # to import torch takes a server longer than everything else of its start
+            assert "libtorch" not in Path(f"/proc/{server.process.pid}/maps").read_text()
 
 
 @pytest.mark.parametrize(

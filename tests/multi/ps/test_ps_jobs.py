@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 from contextlib import ExitStack
 from functools import partial
@@ -18,7 +17,7 @@ from fleet.errors import CommunicationError, UsageError
 from fleet.net import Hold
 from fleet.ps.server.service import Service
 from fleet.ps.wire import messages as wire
-from support.jobs import LIMIT_S, RunningJob, clean_environ, fleetrun, script
+from support.jobs import LIMIT_S, RunningJob, clean_environ, fleetrun, running, script
 from support.parity.training import Net, dense_of, first_model, in_threads, joined, rows_of, served, strategy
 from support.processes import exists
 from support.serving.serving import REAL, TOKEN, server_process, serving
@@ -120,15 +119,9 @@ def test_servers_and_workers_by_hand(tmp_path: Path) -> None:
             "PADDLE_TRAINERS_NUM": "1",
             "PADDLE_PSERVERS_IP_PORT_LIST": str(server.endpoint),
         }
-        done = subprocess.run(
-            [sys.executable, train(tmp_path)],
-            env=environ,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-        )
-        assert (done.returncode, done.stdout, done.stderr) == (0, "rows 17\n", "")
+        with running([sys.executable, train(tmp_path)], tmp_path, environ, warm=True) as worker:
+            out, err = worker.communicate(timeout=LIMIT_S)
+        assert (worker.returncode, out, err) == (0, "rows 17\n", "")
         assert server.finish() == (0, "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_it_serves_until_it_is_told_to_end(number: signal.Signals) -> None:
     with server_process(REAL) as server, reached(server.endpoint) as transport:
         assert is_serving(server.endpoint)
+        assert "libtorch" not in Path(f"/proc/{server.process.pid}/maps").read_text()
         with pytest.raises(NotReadyError, match=f"server {server.endpoint}: no worker has declared a job yet"):
             transport.call("Stats", ps_pb2.StatsRequest.Header(), (), LIMIT_S).result(LIMIT_S)
         server.process.send_signal(number)

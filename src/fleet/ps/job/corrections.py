@@ -1,13 +1,7 @@
-"""Factors of a whole step: Adam's bias corrections, bit for bit those of csrc/rule/corrections.cc, and clipping's."""
-
-from math import sqrt
+"""Adam's bias corrections, bit for bit those of csrc/rule/corrections.cc."""
 
 import numpy as np
 import torch
-
-EPSILON = 1e-6
-"""Added to a norm before dividing by it, as in torch."""
-
 
 LARGEST_TABLE = 1 << 20
 Number = float | torch.Tensor
@@ -45,8 +39,3 @@ class Corrections:
             return found
         computed = (1 - self._beta ** count.double()).pow(-self._exponent)
         return torch.where(count > self._size, computed, found)
-
-
-def factor_of(max_norm: float | None, squared_norm: float) -> float:
-    """The factor for a gradient; 1 where its norm is below the limit, or there is none."""
-    return 1.0 if max_norm is None else min(1.0, max_norm / (sqrt(squared_norm) + EPSILON))

@@ -14,7 +14,7 @@ from fleet.ps.held.holdings import Holdings, Skip, make_holdings, none
 from fleet.ps.held.requests import PushedUpdate, PushOutcome
 from fleet.ps.held.stats import Stats
 from fleet.ps.held.touched import Touched
-from fleet.ps.job.corrections import factor_of
+from fleet.ps.job.clip_factor import factor_of
 from fleet.ps.job.patience import is_durable
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.meetings.meetings import Meetings

@@ -19,7 +19,7 @@ from fleet.nn import Embedding
 from fleet.ps.held.holdings import Holdings
 from fleet.ps.held.mean_norm import mean_squared_norm
 from fleet.ps.held.requests import PushedUpdate, TableUpdate
-from fleet.ps.job.corrections import factor_of
+from fleet.ps.job.clip_factor import factor_of
 from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
 from fleet.ps.job.entries import AlwaysEntry
 from fleet.ps.job.named_spec import RuleSpec

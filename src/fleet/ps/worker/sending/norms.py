@@ -15,7 +15,7 @@ import torch
 
 from fleet import _native
 from fleet.errors import UsageError
-from fleet.ps.job.corrections import factor_of
+from fleet.ps.job.clip_factor import factor_of
 from fleet.ps.worker.asking.lookup import Lookup
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ SAMPLES = {
     "durable": ("kept",),
     "journal": ("always",),
     "standby": ("sync",),
+    "scale": ("workers to keep servers at 70% of a core",),
     "chaos": ("kill server every 5s",),
     "seed": ("3",),
     "tls": (),
@@ -46,7 +47,7 @@ SAMPLES = {
 OF_NO_ENGINE = {"script", "script_args", "render", "version", "verify_journal", "quiet"}
 """What says no more than which job it is. Where no fleetrun runs, `--quiet` asks for what is so anyway."""
 OF_COLLECTIVE = {"nproc_per_node", "gpus", "ips"}
-OF_SERVERS = {"journal", "durable", "server_device", "standby"}
+OF_SERVERS = {"journal", "durable", "server_device", "standby", "scale"}
 
 
 def test_every_option_has_a_sample() -> None:
@@ -67,6 +68,8 @@ def line(name: str, kind: str) -> tuple[str, ...]:
         words["--durable"] = "kept"
     if name == "gpus":
         words.pop("--nproc_per_node")
+    if name == "scale":
+        words |= {"--worker_num": "1:4", "--durable": "kept"}
     words.pop(written, None)
     found = [word for pair in words.items() for word in pair]
     if name in ("dashboard", "tensorboard"):

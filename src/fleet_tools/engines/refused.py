@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.errors import NotSupportedError, UsageError
+from fleet.errors import UsageError
 from fleet.launch.arguments.options import Options
 from fleet_tools.engines.asked import EngineJob
 
@@ -10,7 +10,7 @@ WITH_FLEETRUN = frozenset({"slurm", "skypilot"})
 """Where every machine runs a fleetrun, which takes the options as they are."""
 
 _OF_MACHINES = ("ips", "servers", "workers", "rank", "start_port")
-_OF_FLEETRUN = ("chaos", "seed", "metrics_port", "dashboard", "trace", "tensorboard", "banner")
+_OF_FLEETRUN = ("scale", "chaos", "seed", "metrics_port", "dashboard", "trace", "tensorboard", "banner")
 
 
 def refuse(job: EngineJob, engine: str) -> None:
@@ -34,7 +34,7 @@ def refuse(job: EngineJob, engine: str) -> None:
         )
     for role, limits in (("worker", options.worker_range), ("server", options.server_range)):
         if limits is not None and engine not in WITH_FLEETRUN:
-            raise NotSupportedError(f"--{role}_num {limits}: {how} there is one number of {role}s; give one")
+            raise UsageError(f"--{role}_num {limits}: {how} there is one number of {role}s; give one")
     if options.is_server_job and None in (options.server_num, options.worker_num):
         raise UsageError(f"--server_num and --worker_num go together {how}; add the other one")
     if engine == "slurm-het" and not (options.is_server_job and options.durable is None):

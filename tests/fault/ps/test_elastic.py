@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,9 @@ PROGRAM = Path(elastic_job.__file__)
 ENVIRON = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROGRAM.parents[2])}
 
 
-def job(folder: Path, workers: str, servers: object = 2, mode: str = "async") -> RunningJob:
+def job(folder: Path, workers: str, servers: object = 2, mode: str = "async", more: Sequence[str] = ()) -> RunningJob:
     files_job.write(folder / "data")
-    arguments = ["--server_num", servers, "--worker_num", workers, "--durable", "kept", PROGRAM, mode]
+    arguments = ["--server_num", servers, "--worker_num", workers, "--durable", "kept", *more, PROGRAM, mode]
     return RunningJob(arguments, folder, ENVIRON, warm=True)
 
 
@@ -144,6 +145,19 @@ def test_servers_change_too(tmp_path: Path) -> None:
         result = running_job.finish()
     assert result.code == 0, result.err
     assert_each_sample_once(tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_a_rule_brings_workers_while_servers_have_little_to_do(tmp_path: Path) -> None:
+    rule = "workers to keep servers at 90% of a core, every 1s"
+    with job(tmp_path, "1:3", more=["--scale", rule]) as running_job:
+        wait_until(lambda: all(pids(tmp_path, worker) for worker in range(3)), LIMIT_S, "three to train")
+        (tmp_path / "fast").touch()
+        result = running_job.finish()
+    assert result.code == 0, result.err
+    assert_each_sample_once(tmp_path)
+    for wanted in ("and are to be at 90%: 2 workers instead of 1", "3 workers instead of 2"):
+        assert wanted in result.err
 
 
 REFUSED = {

@@ -42,5 +42,5 @@ def test_an_engine_that_runs_fleetrun_is_given_the_range() -> None:
 
 @pytest.mark.parametrize("engine", ["k8s", "torchx", "ray"])
 def test_an_engine_that_starts_the_processes_has_one_number(engine: str) -> None:
-    with pytest.raises(NotSupportedError, match=f"--worker_num 1:4: with --render {engine} there is one number"):
+    with pytest.raises(UsageError, match=f"--worker_num 1:4: with --render {engine} there is one number"):
         render(Options(**{**vars(JOB), "render": engine}))

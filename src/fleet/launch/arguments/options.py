@@ -76,6 +76,8 @@ class Options:
     journal: Journal | None = None
     standby: Standby | None = None
     """Whether every server has a copy on another machine, and whether a push is acknowledged after its copy has it."""
+    scale: str | None = None
+    """How busy servers are to be kept by more workers, or fewer; None: as many as somebody asks for."""
     chaos: Chaos | None = None
     seed: int | None = None
     dry_run: bool = False

@@ -190,6 +190,12 @@ _PORT_OR_FREE = WholeNumber(0, 65535)
     "push is acknowledged when the copy has it (sync), or before.  [default: no copies]",
 )
 @click.option(
+    "--scale",
+    metavar="RULE",
+    help='How many workers there are of --worker_num A:B: "workers to keep servers at 70% of a core".  '
+    "[default: as many as fleetrun scale asks for]",
+)
+@click.option(
     "--chaos",
     callback=_chaos,
     metavar="TEXT",

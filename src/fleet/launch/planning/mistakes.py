@@ -65,6 +65,8 @@ def refuse_contradictions(options: Options) -> None:
 
 def _refuse_ranges(options: Options) -> None:
     """Where the number of workers, or of servers, cannot change."""
+    if options.scale is not None and options.worker_range is None:
+        raise UsageError(f"--scale {options.scale!r}: there is one number of workers; give A:B, as --worker_num 1:8")
     for role, limits in (("worker", options.worker_range), ("server", options.server_range)):
         if limits is None:
             continue

@@ -32,7 +32,7 @@ from fleet.launch.run.station import Station
 from fleet.launch.run.watch import Attempt
 from fleet.launch.tls import certificates as tls
 from fleet.launch.watching.recorder import make_recorder
-from fleet.launch.watching.tools import make_chaos, make_curves, make_ports, make_traces
+from fleet.launch.watching.tools import make_chaos, make_curves, make_ports, make_scale_rule, make_traces
 from fleet.observe.timing.duration import in_words
 
 log = logging.getLogger("fleetrun")
@@ -61,6 +61,7 @@ class Job:
         self._ports = make_ports(options)
         self._traces = make_traces(options)
         self._board = make_curves(options)
+        self._rule = make_scale_rule(options)
         self._add_onlookers()
 
     def run(self) -> int:
@@ -171,8 +172,9 @@ class Job:
         if self._recorder is not None:
             if (traces := self._traces) is not None:
                 self._recorder.add(lambda _: traces.look())
-            if self._board is not None:
-                self._recorder.add(self._board.look)
+            for one in (self._board, self._rule):
+                if one is not None:
+                    self._recorder.add(one.look)
 
     def _end_record(self, code: int) -> None:
         if self._recorder is not None and not self._recorder.is_over:

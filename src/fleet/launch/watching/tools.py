@@ -43,6 +43,13 @@ class TraceGatherer(Protocol):
         """The job is over: write what there is."""
 
 
+class NumberRule(Protocol):
+    """Decides how many workers there are to be."""
+
+    def look(self, children: Sequence[Child]) -> None:
+        """Ask for another number of workers if it is time."""
+
+
 class Curves(Protocol):
     """Writes for TensorBoard."""
 
@@ -72,3 +79,8 @@ def make_traces(options: Options) -> TraceGatherer | None:
 def make_curves(options: Options) -> Curves | None:
     """What writes for TensorBoard; None where that is not asked for."""
     return None if options.tensorboard is None else cast("Curves", tool("curves")(options))
+
+
+def make_scale_rule(options: Options) -> NumberRule | None:
+    """What changes the number of workers as `--scale` says; None where that is not asked for."""
+    return None if options.scale is None else cast("NumberRule", tool("scale_rule")(options))

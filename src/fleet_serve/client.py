@@ -6,7 +6,7 @@ with ServingClient("127.0.0.1:8500") as client:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -41,11 +41,21 @@ class ServingClient:
         self._info = self._method("Info", serve_pb2.InfoReply)
 
     def lookup(
-        self, keys: Mapping[str, npt.NDArray[np.int64]]
+        self,
+        keys: Mapping[str, npt.NDArray[np.int64] | str],
+        columns: Mapping[str, Sequence[str]] | None = None,
     ) -> tuple[dict[str, npt.NDArray[np.float32]], serve_pb2.Version]:
-        """Rows [n, width] of int64 keys [n] of each table, all of one moment, and of which."""
+        """Rows [n, width] of int64 keys [n] of each table, all of one moment, and of which.
+
+        In the place of keys may stand the name of a category: what the folder's schema makes of `columns`.
+        """
         request = serve_pb2.LookupRequest()
+        for name, texts in (columns or {}).items():
+            request.columns.add(name=name, texts=texts)
         for table, given in keys.items():
+            if isinstance(given, str):
+                request.tables.add(table=table, column=given)
+                continue
             if getattr(given, "dtype", None) != np.int64 or given.ndim != 1:
                 raise UsageTypeError(
                     f"keys of table {table!r} must be an int64 array of one dimension, got {given!r:.80}"

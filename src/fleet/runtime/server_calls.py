@@ -263,7 +263,8 @@ class ServerCalls(Questions):
     def save_inference_model(self, *args: Any, **more: Any) -> Path | list[str]:
         """Write values only, as plain numpy files, for serving; every worker calls it, as `save_persistables`.
 
-        It takes the folder to write: `save_inference_model(dirname)`.
+        It takes the folder to write, and the `fleet.data.Schema` of the data if `fleet-serve` is to make ids of raw
+        columns: `save_inference_model(dirname, schema=None)`.
         """
         return self._server_job().save_inference_model(*args, **more)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from fleet.errors import NotReadyError, UsageError
 from fleet.ps.wire.budget import in_words
+from fleet_serve.columns.raw import ColumnIds, RawColumns
 from fleet_serve.rows.model import FoundRows, Keys, ServedModel, ServedVersion
 
 BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -56,6 +58,7 @@ class Answers:
         self._state = state
         self._max_lag_s = max_lag_s
         self._model: ServedModel | None = None
+        self._columns: RawColumns | None = None
         self._lock = threading.Lock()
         self.counts = Counts()
 
@@ -65,14 +68,14 @@ class Answers:
         return self._state()
 
     def serve(self, model: ServedModel) -> None:
-        """Answer from this model from now on."""
+        """Answer from this model from now on; one without a schema keeps that of the model before."""
         with self._lock:
-            self._model = model
+            self._model, self._columns = model, model.columns or self._columns
 
     def serve_first(self, model: ServedModel) -> None:
         """The same, unless another answers already."""
         with self._lock:
-            self._model = self._model or model
+            self._model, self._columns = self._model or model, self._columns or model.columns
 
     @property
     def has_model(self) -> bool:
@@ -95,27 +98,45 @@ class Answers:
             return f"{state.lag_s:.1f} s behind the job, over --max_lag {self._max_lag_s:g}{why}"
         return ""
 
-    def lookup(self, door: str, wanted: Sequence[tuple[str, Keys]]) -> tuple[list[FoundRows], ServedVersion]:
-        """Rows of keys of any tables, all of one moment; UsageError where they cannot be asked so."""
+    def lookup(
+        self, door: str, wanted: Sequence[tuple[str, Keys | str]], columns: Mapping[str, Sequence[Any]] | None = None
+    ) -> tuple[list[FoundRows], ServedVersion]:
+        """Rows of any tables, all of one moment; UsageError where they cannot be asked so.
+
+        They are asked for by keys, or by the name of a category: then the keys are what the schema makes of `columns`.
+        """
         began_at = time.perf_counter()
         model = self.model()
-        size = sum(len(keys) * 4 * model.table(name).width for name, keys in wanted)
+        made = self._ids({keys for _, keys in wanted if isinstance(keys, str)}, columns or {})
+        asked = [(table, made[keys].ids if isinstance(keys, str) else keys) for table, keys in wanted]
+        size = sum(len(keys) * 4 * model.table(name).width for name, keys in asked)
         if size > self.most_bytes:
             raise UsageError(
                 f"the answer would have {in_words(size)}, over the limit of {in_words(self.most_bytes)}; ask for fewer "
                 "keys at a time, or raise --max_bytes of the server"
             )
-        found = model.lookup(wanted)
+        rows, version = model.lookup(asked)
         took_s = time.perf_counter() - began_at
         with self._lock:
             counts = self.counts
             counts.answered[door] = counts.answered.get(door, 0) + 1
-            for one in found[0]:
+            for one in rows:
                 counts.keys[one.table] = counts.keys.get(one.table, 0) + len(one.rows)
                 counts.unseen[one.table] = counts.unseen.get(one.table, 0) + one.num_unseen
             counts.took[bisect_left(BOUNDS_S, took_s)] += 1
             counts.took_s += took_s
-        return found
+        of_columns = (made[keys].offsets if isinstance(keys, str) else None for _, keys in wanted)
+        return [one._replace(offsets=offsets) for one, offsets in zip(rows, of_columns, strict=True)], version
+
+    def _ids(self, names: set[str], columns: Mapping[str, Sequence[Any]]) -> dict[str, ColumnIds]:
+        if not names and not columns:
+            return {}
+        if self._columns is None:
+            raise UsageError(
+                "this model has no schema, which makes ids of columns; send keys, or serve a folder of "
+                "fleet.save_inference_model(folder, schema=...)"
+            )
+        return self._columns.ids(columns, names)
 
     def refused(self, door: str) -> None:
         """Count a request that was refused."""

@@ -133,10 +133,15 @@ class GrpcDoor:
 
     def _lookup(self, data: bytes) -> serve_pb2.LookupReply:
         request = serve_pb2.LookupRequest.FromString(data)
-        found, version = self._answers.lookup("grpc", [(one.table, _keys(one)) for one in request.tables])
+        columns = {one.name: one.texts for one in request.columns}
+        found, version = self._answers.lookup("grpc", [(one.table, _keys(one)) for one in request.tables], columns)
         tables = [
             serve_pb2.TableRows(
-                table=one.table, width=one.rows.shape[1], rows=one.rows.tobytes(), unseen=one.num_unseen
+                table=one.table,
+                width=one.rows.shape[1],
+                rows=one.rows.tobytes(),
+                unseen=one.num_unseen,
+                offsets=None if one.offsets is None else one.offsets.tolist(),
             )
             for one in found
         ]
@@ -160,7 +165,11 @@ class GrpcDoor:
         return reply
 
 
-def _keys(one: serve_pb2.TableKeys) -> Keys:
+def _keys(one: serve_pb2.TableKeys) -> Keys | str:
+    if one.column:
+        if one.keys:
+            raise UsageError(f"table {one.table!r} is asked for by keys and by column {one.column!r}; send one of them")
+        return str(one.column)
     if len(one.keys) % 8:
         raise UsageError(
             f"keys of table {one.table!r} have {len(one.keys)} bytes; send int64, little-endian, 8 bytes for each key"

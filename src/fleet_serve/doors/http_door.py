@@ -6,6 +6,8 @@
     GET  /metrics      figures for Prometheus
     POST /v1/lookup    {"tables": {"TABLE": [key, ...]}}
                        {"version": {...}, "tables": {"TABLE": {"rows": [[...], ...], "unseen": 0}}}
+                       {"columns": {"COLUMN": [value, ...]}, "tables": {"TABLE": "COLUMN"}}   by the folder's schema; of
+                       a column with several values a sample "offsets" say where the rows of each begin, and the end
 
 Others show the token: `Authorization: Bearer TOKEN`. What is refused has {"error": "..."} and a status of its own.
 """
@@ -31,7 +33,7 @@ from fleet.ps.wire.trust.own_token import check_exposure
 from fleet.ps.wire.trust.tls import Tls
 from fleet_serve.doors.answers import Answers
 from fleet_serve.doors.figures import exposition
-from fleet_serve.rows.model import Keys
+from fleet_serve.rows.model import FoundRows, Keys
 
 PATIENCE_S = 10.0
 """How long a caller may take to ask, or to take a part of an answer."""
@@ -269,16 +271,29 @@ def _lookup(answers: Answers, data: bytes) -> dict[str, Any]:
         asked = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(f'the request is no JSON ({error}); send {{"tables": {{"TABLE": [1, 2, 3]}}}}') from None
-    if not isinstance(asked, dict) or set(asked) != {"tables"} or not isinstance(asked["tables"], dict):
-        raise UsageError('the request must be {"tables": {"TABLE": [1, 2, 3]}}; send that and nothing else')
-    found, version = answers.lookup("http", [(name, _keys(name, given)) for name, given in asked["tables"].items()])
-    rows = {one.table: {"rows": _listed(one.rows), "unseen": one.num_unseen} for one in found}
-    return {"version": version.__dict__, "tables": rows}
+    is_right = isinstance(asked, dict) and {"tables"} <= set(asked) <= {"tables", "columns"}
+    if not is_right or any(not isinstance(one, dict) for one in asked.values()):
+        raise UsageError('the request must be {"tables": {"TABLE": [1, 2, 3]}}, with "columns" or without; send that')
+    columns = asked.get("columns", {})
+    if odd := [name for name, values in columns.items() if not isinstance(values, list)]:
+        raise UsageError(f"column {odd[0]!r} must be a list with a value for each sample; send a list")
+    wanted = [(name, _keys(name, given)) for name, given in asked["tables"].items()]
+    found, version = answers.lookup("http", wanted, columns)
+    return {"version": version.__dict__, "tables": {one.table: _told(one) for one in found}}
 
 
-def _keys(table: str, given: Any) -> Keys:
+def _told(one: FoundRows) -> dict[str, Any]:
+    told = {"rows": _listed(one.rows), "unseen": one.num_unseen}
+    return told if one.offsets is None else {**told, "offsets": one.offsets.tolist()}
+
+
+def _keys(table: str, given: Any) -> Keys | str:
+    if isinstance(given, str):
+        return given
     if not isinstance(given, list) or any(type(key) is not int for key in given):
-        raise UsageError(f"keys of table {table!r} must be a list of whole numbers; send [1, 2, 3]")
+        raise UsageError(
+            f"keys of table {table!r} must be a list of whole numbers, or the name of a column; send [1, 2, 3]"
+        )
     try:
         return np.array(given, np.int64)
     except OverflowError:

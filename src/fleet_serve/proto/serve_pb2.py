@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0bserve.proto\x12\x0b\x66leet.serve\"(\n\x07Version\x12\x0c\n\x04\x62\x61se\x18\x01 \x01(\t\x12\x0f\n\x07numbers\x18\x02 \x03(\x03\"(\n\tTableKeys\x12\r\n\x05table\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x01(\x0c\"7\n\rLookupRequest\x12&\n\x06tables\x18\x01 \x03(\x0b\x32\x16.fleet.serve.TableKeys\"G\n\tTableRows\x12\r\n\x05table\x18\x01 \x01(\t\x12\r\n\x05width\x18\x02 \x01(\r\x12\x0c\n\x04rows\x18\x03 \x01(\x0c\x12\x0e\n\x06unseen\x18\x04 \x01(\x04\"\\\n\x0bLookupReply\x12%\n\x07version\x18\x01 \x01(\x0b\x32\x14.fleet.serve.Version\x12&\n\x06tables\x18\x02 \x03(\x0b\x32\x16.fleet.serve.TableRows\"\r\n\x0bInfoRequest\"h\n\tTableInfo\x12\r\n\x05table\x18\x01 \x01(\t\x12\r\n\x05width\x18\x02 \x01(\r\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\x0f\n\x07\x63hanged\x18\x04 \x01(\x04\x12\x0e\n\x06\x66ormat\x18\x05 \x01(\t\x12\x0e\n\x06unseen\x18\x06 \x01(\t\"\x9c\x01\n\tInfoReply\x12%\n\x07version\x18\x01 \x01(\x0b\x32\x14.fleet.serve.Version\x12\x10\n\x08is_ready\x18\x02 \x01(\x08\x12\x0f\n\x07why_not\x18\x03 \x01(\t\x12\r\n\x05lag_s\x18\x04 \x01(\x01\x12&\n\x06tables\x18\x05 \x03(\x0b\x32\x16.fleet.serve.TableInfo\x12\x0e\n\x06stream\x18\x06 \x01(\t2\x83\x01\n\x07Serving\x12>\n\x06Lookup\x12\x1a.fleet.serve.LookupRequest\x1a\x18.fleet.serve.LookupReply\x12\x38\n\x04Info\x12\x18.fleet.serve.InfoRequest\x1a\x16.fleet.serve.InfoReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0bserve.proto\x12\x0b\x66leet.serve\"(\n\x07Version\x12\x0c\n\x04\x62\x61se\x18\x01 \x01(\t\x12\x0f\n\x07numbers\x18\x02 \x03(\x03\"8\n\tTableKeys\x12\r\n\x05table\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x01(\x0c\x12\x0e\n\x06\x63olumn\x18\x03 \x01(\t\"%\n\x06\x43olumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05texts\x18\x02 \x03(\t\"]\n\rLookupRequest\x12&\n\x06tables\x18\x01 \x03(\x0b\x32\x16.fleet.serve.TableKeys\x12$\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x13.fleet.serve.Column\"X\n\tTableRows\x12\r\n\x05table\x18\x01 \x01(\t\x12\r\n\x05width\x18\x02 \x01(\r\x12\x0c\n\x04rows\x18\x03 \x01(\x0c\x12\x0e\n\x06unseen\x18\x04 \x01(\x04\x12\x0f\n\x07offsets\x18\x05 \x03(\x04\"\\\n\x0bLookupReply\x12%\n\x07version\x18\x01 \x01(\x0b\x32\x14.fleet.serve.Version\x12&\n\x06tables\x18\x02 \x03(\x0b\x32\x16.fleet.serve.TableRows\"\r\n\x0bInfoRequest\"h\n\tTableInfo\x12\r\n\x05table\x18\x01 \x01(\t\x12\r\n\x05width\x18\x02 \x01(\r\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\x0f\n\x07\x63hanged\x18\x04 \x01(\x04\x12\x0e\n\x06\x66ormat\x18\x05 \x01(\t\x12\x0e\n\x06unseen\x18\x06 \x01(\t\"\x9c\x01\n\tInfoReply\x12%\n\x07version\x18\x01 \x01(\x0b\x32\x14.fleet.serve.Version\x12\x10\n\x08is_ready\x18\x02 \x01(\x08\x12\x0f\n\x07why_not\x18\x03 \x01(\t\x12\r\n\x05lag_s\x18\x04 \x01(\x01\x12&\n\x06tables\x18\x05 \x03(\x0b\x32\x16.fleet.serve.TableInfo\x12\x0e\n\x06stream\x18\x06 \x01(\t2\x83\x01\n\x07Serving\x12>\n\x06Lookup\x12\x1a.fleet.serve.LookupRequest\x1a\x18.fleet.serve.LookupReply\x12\x38\n\x04Info\x12\x18.fleet.serve.InfoRequest\x1a\x16.fleet.serve.InfoReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,19 +34,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VERSION']._serialized_start=28
   _globals['_VERSION']._serialized_end=68
   _globals['_TABLEKEYS']._serialized_start=70
-  _globals['_TABLEKEYS']._serialized_end=110
-  _globals['_LOOKUPREQUEST']._serialized_start=112
-  _globals['_LOOKUPREQUEST']._serialized_end=167
-  _globals['_TABLEROWS']._serialized_start=169
-  _globals['_TABLEROWS']._serialized_end=240
-  _globals['_LOOKUPREPLY']._serialized_start=242
-  _globals['_LOOKUPREPLY']._serialized_end=334
-  _globals['_INFOREQUEST']._serialized_start=336
-  _globals['_INFOREQUEST']._serialized_end=349
-  _globals['_TABLEINFO']._serialized_start=351
-  _globals['_TABLEINFO']._serialized_end=455
-  _globals['_INFOREPLY']._serialized_start=458
-  _globals['_INFOREPLY']._serialized_end=614
-  _globals['_SERVING']._serialized_start=617
-  _globals['_SERVING']._serialized_end=748
+  _globals['_TABLEKEYS']._serialized_end=126
+  _globals['_COLUMN']._serialized_start=128
+  _globals['_COLUMN']._serialized_end=165
+  _globals['_LOOKUPREQUEST']._serialized_start=167
+  _globals['_LOOKUPREQUEST']._serialized_end=260
+  _globals['_TABLEROWS']._serialized_start=262
+  _globals['_TABLEROWS']._serialized_end=350
+  _globals['_LOOKUPREPLY']._serialized_start=352
+  _globals['_LOOKUPREPLY']._serialized_end=444
+  _globals['_INFOREQUEST']._serialized_start=446
+  _globals['_INFOREQUEST']._serialized_end=459
+  _globals['_TABLEINFO']._serialized_start=461
+  _globals['_TABLEINFO']._serialized_end=565
+  _globals['_INFOREPLY']._serialized_start=568
+  _globals['_INFOREPLY']._serialized_end=724
+  _globals['_SERVING']._serialized_start=727
+  _globals['_SERVING']._serialized_end=858
 # @@protoc_insertion_point(module_scope)

@@ -15,30 +15,44 @@ class Version(_message.Message):
     def __init__(self, base: _Optional[str] = ..., numbers: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TableKeys(_message.Message):
-    __slots__ = ("table", "keys")
+    __slots__ = ("table", "keys", "column")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
     table: str
     keys: bytes
-    def __init__(self, table: _Optional[str] = ..., keys: _Optional[bytes] = ...) -> None: ...
+    column: str
+    def __init__(self, table: _Optional[str] = ..., keys: _Optional[bytes] = ..., column: _Optional[str] = ...) -> None: ...
+
+class Column(_message.Message):
+    __slots__ = ("name", "texts")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TEXTS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    texts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LookupRequest(_message.Message):
-    __slots__ = ("tables",)
+    __slots__ = ("tables", "columns")
     TABLES_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     tables: _containers.RepeatedCompositeFieldContainer[TableKeys]
-    def __init__(self, tables: _Optional[_Iterable[_Union[TableKeys, _Mapping]]] = ...) -> None: ...
+    columns: _containers.RepeatedCompositeFieldContainer[Column]
+    def __init__(self, tables: _Optional[_Iterable[_Union[TableKeys, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ...) -> None: ...
 
 class TableRows(_message.Message):
-    __slots__ = ("table", "width", "rows", "unseen")
+    __slots__ = ("table", "width", "rows", "unseen", "offsets")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     WIDTH_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     UNSEEN_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
     table: str
     width: int
     rows: bytes
     unseen: int
-    def __init__(self, table: _Optional[str] = ..., width: _Optional[int] = ..., rows: _Optional[bytes] = ..., unseen: _Optional[int] = ...) -> None: ...
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, table: _Optional[str] = ..., width: _Optional[int] = ..., rows: _Optional[bytes] = ..., unseen: _Optional[int] = ..., offsets: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class LookupReply(_message.Message):
     __slots__ = ("version", "tables")

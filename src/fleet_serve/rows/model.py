@@ -15,6 +15,7 @@ from fleet import _native
 from fleet.checkpoint import Unseen
 from fleet.errors import UsageError
 from fleet.ps.held.unseen import UnseenRows
+from fleet_serve.columns.raw import RawColumns
 from fleet_serve.rows.bases import base_path, open_base
 from fleet_serve.rows.saved import open_folder
 
@@ -38,6 +39,8 @@ class FoundRows(NamedTuple):
     table: str
     rows: Floats
     num_unseen: int
+    offsets: Keys | None = None
+    """Where the rows of each sample begin, and the end, of a column with several values a sample."""
 
 
 class TableChange(NamedTuple):
@@ -65,8 +68,17 @@ class ServedTable:
 class ServedModel:
     """The tables of a base and the changes since. Lookups may come from any number of threads, changes from one."""
 
-    def __init__(self, name: str, tables: Sequence[ServedTable], numbers: Iterable[int], files: Sequence[Path]) -> None:
+    def __init__(
+        self,
+        name: str,
+        tables: Sequence[ServedTable],
+        numbers: Iterable[int],
+        files: Sequence[Path],
+        columns: RawColumns | None = None,
+    ) -> None:
         self.name = name
+        self.columns = columns
+        """What makes ids of raw columns, where its folder has a schema."""
         self.tables: Mapping[str, ServedTable] = {table.name: table for table in tables}
         self.files = files
         """What it has mapped."""
@@ -124,7 +136,8 @@ def load_model(
         files.append(path)
     rows = ", ".join(f"{table.name!r} {len(table.base):,} x {table.width}" for table in tables) or "no tables"
     log.info("serving %s: %s", saved.where, rows)
-    return ServedModel(f"{saved.where.name}@{saved.identity}", tables, numbers, files)
+    columns = None if saved.schema is None else RawColumns(saved.schema, str(saved.where))
+    return ServedModel(f"{saved.where.name}@{saved.identity}", tables, numbers, files, columns)
 
 
 def default_cache(folder: Path) -> Path:

@@ -50,6 +50,8 @@ class SavedFolder:
     identity: str
     """Another one for every other save."""
     tables: Mapping[str, TableSource]
+    schema: Mapping[str, Any] | None = None
+    """How raw columns become ids, if whoever saved it has said so."""
 
 
 def open_folder(folder: str | os.PathLike[str]) -> SavedFolder:
@@ -68,7 +70,8 @@ def open_folder(folder: str | os.PathLike[str]) -> SavedFolder:
     index = read_contents(where, InferenceIndex)
     names = sorted({part.table for part in index.tables})
     parts = {name: [part for part in index.tables if part.table == name] for name in names}
-    return SavedFolder(where, _identity(where, InferenceIndex), {name: _of_copy(where, parts[name]) for name in names})
+    tables = {name: _of_copy(where, parts[name]) for name in names}
+    return SavedFolder(where, _identity(where, InferenceIndex), tables, index.schema)
 
 
 def _checkpoint(folder: Path) -> Path:

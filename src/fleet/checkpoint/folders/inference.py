@@ -107,6 +107,8 @@ class InferenceIndex(
 
     tables: tuple[TablePart, ...]
     dense: tuple[DenseArray, ...] = ()
+    schema: Mapping[str, Any] | None = None
+    """How raw columns become ids, for whoever knows; `fleet.data.Schema.to_plain` gave it."""
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
@@ -131,6 +133,7 @@ class InferenceIndex(
             **super().to_json(),
             "tables": [part.to_json() for part in self.tables],
             "dense": [array.to_json() for array in self.dense],
+            **({} if self.schema is None else {"schema": self.schema}),
         }
 
     @classmethod
@@ -139,6 +142,7 @@ class InferenceIndex(
             **super().read(fields),
             "tables": tuple(TablePart.from_json(item) for item in fields.objects("tables")),
             "dense": tuple(DenseArray.from_json(item) for item in fields.objects("dense")),
+            "schema": fields.value.get("schema"),
         }
 
 

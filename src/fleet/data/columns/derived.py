@@ -130,3 +130,7 @@ def _cross(*texts: Array) -> Array:
     for more in texts[1:]:
         made = made + JOINS + more
     return made
+
+
+READY = {one.__name__.strip("_"): one for one in (_part_of_time, _seconds, _buckets, _cross)}
+"""The functions of the ready-made ones, by the names that a saved schema has for them."""

@@ -20,6 +20,7 @@ import torch
 from fleet.checks import count_of, flag_of, name_of
 from fleet.data.columns.derived import Derived, checked
 from fleet.data.columns.records import Batch, DataSlot, Records, SlotValues
+from fleet.data.columns.schema_form import PlainColumns
 from fleet.errors import UsageError, UsageTypeError
 
 NUMBER_TYPES = ("float32", "float64", "int64")
@@ -173,7 +174,7 @@ def _gaps(given: Any, delimiter: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Schema:
+class Schema(PlainColumns):
     """The columns that are read, by name. Files may have others, which are passed over.
 
     `columns` are the names of a text file's columns, in order; None: its first line has them (`header`), or the format
@@ -193,6 +194,7 @@ class Schema:
     na_values: Sequence[str] = ()
     derived: Sequence[Derived] = ()
     labels: tuple[str, ...] = field(init=False)
+    PARTS = (Number, Category)
 
     def __post_init__(self) -> None:
         label = [self.label] if isinstance(self.label, str) else self.label

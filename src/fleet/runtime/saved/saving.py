@@ -16,7 +16,7 @@ from torch import nn
 
 from fleet import _native, checkpoint
 from fleet.checkpoint.folders.inference import read_table
-from fleet.errors import CheckpointError, UsageError
+from fleet.errors import CheckpointError, UsageError, UsageTypeError
 from fleet.nn.holder import without_rows
 from fleet.nn.sparse import SparseModule
 from fleet.observe.metrics import events
@@ -75,8 +75,11 @@ def _has_state(rule: RuleSpec) -> bool:
     return _native.Rule(rule.name, dict(rule.args)).state_width(1) > 0
 
 
-def export(worker: Worker, folder: Folder) -> Path:
+def export(worker: Worker, folder: Folder, schema: Any = None) -> Path:
     """Write an inference copy: values only, as numpy files; rows and dense parameters are of one moment."""
+    if schema is not None and not hasattr(schema, "to_plain"):
+        raise UsageTypeError(f"fleet.save_inference_model takes a fleet.data.Schema as schema=, got {schema!r:.80}")
+    plain = None if schema is None else schema.to_plain()
     worker.policy.flush()
     with checkpoint.saving(folder, checkpoint.InferenceIndex) as writing:
         written = write_one_moment(worker.client, writing, values_only=True)
@@ -85,6 +88,7 @@ def export(worker: Worker, folder: Folder) -> Path:
             worker.client.num_servers,
             written.read(checkpoint.parts_from_text),
             tuple(checkpoint.export_dense(writing, _dense_values(worker, written))),
+            plain,
             steps=written.steps,
             versions=written.versions,
         )

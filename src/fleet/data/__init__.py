@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fleet.data.formats.hashing import hash_ids as hash_ids
     from fleet.data.formats.in_memory import batch_of as batch_of
     from fleet.data.negatives import Negatives as Negatives
+    from fleet.data.reading.feed import Feed as Feed
     from fleet.data.reading.from_files import Examples as Examples
     from fleet.data.reading.from_files import files as files
     from fleet.data.reading.from_files import load as load
@@ -30,6 +31,7 @@ _HOMES = {
     "formats.hashing": "hash_ids",
     "formats.in_memory": "batch_of",
     "negatives": "Negatives",
+    "reading.feed": "Feed",
     "reading.from_files": "Examples files load",
     "reading.growing": "Follow",
     "sharding": "shard",

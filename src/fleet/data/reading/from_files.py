@@ -14,6 +14,7 @@ from typing import Any, cast, get_args
 import numpy as np
 import torch
 
+from fleet._lazy import tool
 from fleet.api import fleet
 from fleet.checks import count_of, flag_of
 from fleet.cores import num_cores
@@ -22,6 +23,8 @@ from fleet.data.columns.records import Batch, Records, join
 from fleet.data.columns.schema import Schema
 from fleet.data.places.opening import Paths, list_files, packing_of
 from fleet.data.queue import PieceSource, piece_source
+from fleet.data.reading.feed import Feed
+from fleet.data.reading.feed_shard import FeedShard
 from fleet.data.reading.file_shard import FileShard
 from fleet.data.reading.growing import Follow, Watched
 from fleet.data.reading.growing_shard import GrowingShard
@@ -30,6 +33,7 @@ from fleet.data.reading.piece_order import FileSet, Index
 from fleet.data.reading.read_ahead import ReadAhead
 from fleet.data.shards.base import Uneven
 from fleet.data.shards.workers import Workers
+from fleet.data.streams.contract import StreamUrl
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.observe.bar import progress
 
@@ -49,9 +53,9 @@ def files(
     queue: bool = False,
     threads: int | None = None,
     bad: float = 0.001,
-    follow: bool | float | Follow = False,
+    follow: bool | float | Follow | Feed = False,
     format: FileFormat | str | None = None,  # as the files' format is called
-) -> FileShard | GrowingShard:
+) -> FileShard | GrowingShard | FeedShard:
     """This worker's batches of files; every worker calls it with the same arguments, after `fleet.init()`.
 
     `paths`: a path, a glob, a folder, a URL of fsspec, or a list of those. The files are cut into pieces, and each
@@ -65,6 +69,10 @@ def files(
 
     `follow`: `paths` is a folder that grows. Each file that comes is read once, by one worker, until a file `_DONE`
     lies there, or nothing has come for so many seconds; see `fleet.data.Follow`.
+
+    `nats://host:port/STREAM` and `kafka://host:port/TOPIC` are streams of lines, whose partitions are divided among
+    workers: what is there is read, and with `follow` what comes later too, until nothing has come for so many seconds;
+    see `fleet.data.Feed`.
     """
     workers = Workers(fleet, _CALL, has_queue=queue is True)
     count_of("batch_size", batch_size)
@@ -77,6 +85,15 @@ def files(
     if queue and uneven != "join":
         raise UsageError(f"queue=True gives workers different numbers of batches; use uneven='join', not {uneven!r}")
     num_threads = default_threads() if threads is None else count_of("threads", threads)
+    if urls := _streams(paths):
+        _refuse_with_follow(workers, uneven, queue)
+        _refuse_with_stream(urls[0], follow, threads, format)
+        _check(schema)
+        return FeedShard(urls, workers, schema, batch_size, shuffle, seed, bad, Feed.of(follow))
+    if isinstance(follow, Feed):
+        raise UsageError(
+            "fleet.data.Feed is for streams, nats:// or kafka://; a folder takes follow=fleet.data.Follow()"
+        )
     if (how := Follow.of(follow)) is not None:
         _refuse_with_follow(workers, uneven, queue)
         _check(schema)
@@ -87,13 +104,32 @@ def files(
     return FileShard(reader, workers, uneven=uneven, queue=_source() if queue else None)
 
 
+def _streams(paths: Paths) -> list[StreamUrl]:
+    """Those that are meant; none where files are."""
+    given = [paths] if isinstance(paths, str | os.PathLike) else paths
+    found: list[StreamUrl] = []
+    if any("://" in os.fspath(one) for one in given):
+        found = tool("streams").streams_of([os.fspath(one) for one in given])
+    return found
+
+
+def _refuse_with_stream(url: StreamUrl, follow: object, threads: int | None, format: object) -> None:
+    if isinstance(follow, Follow):
+        raise UsageError(f"{url} is no folder: give it follow=fleet.data.Feed(idle_s=...), not Follow")
+    if threads not in (None, 1) or format not in (None, "text"):
+        raise UsageError(f"{url} is read by one thread, as lines of text; leave threads= and format= out")
+
+
 def _refuse_with_follow(workers: Workers, uneven: Uneven, queue: bool) -> None:
     if queue or uneven != "join":
-        raise UsageError("follow= gives each file to one worker: use it without queue=True and with uneven='join'")
+        raise UsageError(
+            "follow= and streams give each file or partition to one worker: use them without queue=True and with "
+            "uneven='join'"
+        )
     if workers.is_collective:
         raise NotSupportedError(
-            "follow= is for jobs with servers, or one worker: in a collective job every step would wait until each "
-            "worker has a file"
+            "follow= and streams are for jobs with servers, or one worker: in a collective job every step would wait "
+            "until each worker has a file, or a record"
         )
 
 

@@ -51,6 +51,8 @@ _ALL = (
     Figure("fleet_worker_ids_total", "counter", "Ids that were looked up, without padding."),
     Figure("fleet_worker_keys_total", "counter", "The distinct ones of each batch and table: what travels."),
     Figure("fleet_worker_cache_rows_total", "counter", "Rows of the cache, by what became of them.", ("what",)),
+    Figure("fleet_worker_feed_records_total", "counter", "Of streams: read, late, dead (bad).", ("what",)),
+    Figure("fleet_worker_feed_lag_seconds", "gauge", "How long ago the newest record happened.", (), True),
     Figure(
         "fleet_worker_reduced_bytes_total",
         "counter",

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """Data that is read epoch by epoch."""
+    """Data that is read epoch by epoch.
+
+    One whose batches depend on what has come has `live_state` besides: a position that is told, until it is stored with
+    the push of a batch, what that batch was made of.
+    """
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the reader, as JSON."""
@@ -38,7 +42,7 @@ class ReaderPlace:
         """The position of the reader, or its last one if the reader is gone."""
         reader = self._reader()
         if reader is not None:
-            self._last = reader.state_dict()
+            self._last = getattr(reader, "live_state", reader.state_dict)()
         return self._last
 
     def watched(self, batches: Iterator[Any]) -> Iterator[Any]:

@@ -1,0 +1,120 @@
+"""A worker's batches of streams: its partitions, each record once, and a position that goes with every push."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from fleet._lazy import tool
+from fleet.data.columns.blocks import Problems
+from fleet.data.columns.records import Batch
+from fleet.data.columns.schema import Schema
+from fleet.data.reading.feed import Feed, FeedPartition, FeedWork, LivePosition, patiently
+from fleet.data.reading.growing_shard import EndlessShard
+from fleet.data.reading.piece_batches import PieceReader
+from fleet.data.reading.piece_order import FileSet
+from fleet.data.shards.order import block
+from fleet.data.shards.workers import Workers
+from fleet.data.streams.contract import StreamUrl
+from fleet.errors import UsageError
+from fleet.observe.metrics.registry import registry
+
+
+class FeedShard(EndlessShard):
+    """What `fleet.data.files("nats://...")` and `fleet.data.files("kafka://...")` return.
+
+    Partition `p` of all belongs to worker `p % workers`. The position is where each of its partitions is; with those of
+    all workers, any number of them goes on: each record is read once.
+    """
+
+    _kind, _read = "stream", "a stream"
+    _same_again = "read the same streams, with the same shuffle and seed, or begin again without this state"
+
+    def __init__(
+        self,
+        urls: Sequence[StreamUrl],
+        workers: Workers,
+        schema: Schema,
+        batch_size: int,
+        shuffle: bool,
+        seed: int,
+        bad: float,
+        feed: Feed,
+    ) -> None:
+        self._format = tool("stream_lines")(schema, feed, workers.index)
+        self._feed, self._urls = feed, urls
+        self._order = shuffle, seed
+        self._paths = [(url, name) for url in urls for name in _partitions(url, feed)]
+        if len(self._paths) < workers.num:
+            raise UsageError(
+                f"{', '.join(map(str, urls))}: {len(self._paths)} partitions for {workers.num} workers, and each is "
+                "read by one; make more partitions, or start fewer workers"
+            )
+        formats = {f"{url}/{name}": self._format for url, name in self._paths}
+        files = FileSet({}, dict(formats), shuffle, seed)
+        super().__init__(PieceReader(files, schema, batch_size, 1, Problems(bad)), workers)
+
+    def _new_work(self, workers: Workers) -> FeedWork:
+        shuffle, seed = self._order
+        return FeedWork(
+            self._feed,
+            [FeedPartition(*one) for one in self._paths[workers.index :: workers.num]],
+            seed if shuffle else None,
+            None if self._feed.most is None else block(self._feed.most, workers.index, workers.num)[1],
+        )
+
+    def _far(self) -> dict[str, Any]:
+        return dict(self._work.position())
+
+    def live_state(self) -> LivePosition:
+        """`state_dict()` that also learns which chunks the batches behind it are made of, for a push with them."""
+        live: LivePosition = self._work.position(is_live=True)
+        live.update({**super().state_dict(), **live})
+        return live
+
+    def _joined(self, states: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        if len(states) == 1 and states[0]["workers"] == self._workers.num:
+            return states[0]
+        left = sum(one["left"] or 0 for one in states)
+        return {
+            "positions": {path: place for one in states for path, place in one["positions"].items()},
+            "chunks": [chunk for one in states for chunk in one["chunks"]],
+            "left": None if self._feed.most is None else block(left, self._workers.index, self._workers.num)[1],
+            "last": "",
+            "over": all(one["over"] for one in states),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        paths = {f"{url}/{name}" for url, name in self._paths}
+        if gone := sorted({*state["positions"], *(chunk[0] for chunk in state["chunks"])} - paths):
+            raise UsageError(
+                f"the state has a position in {gone[0]}, and there is no such partition; {self._same_again}"
+            )
+        self._work = self._new_work(self._workers)
+        self._work.restore(state)
+
+    def _go_to(self, epoch: int, count: int) -> None:
+        if epoch != self._epoch:
+            self._work.renew()
+        super()._go_to(epoch, count)
+
+    def _batches(self) -> Iterator[Batch]:
+        registry.add(self._format.samples)
+        try:
+            yield from super()._batches()
+        finally:
+            self._work.close()
+            registry.remove(self._format.samples)
+
+    def _settings(self) -> dict[str, Any]:
+        shuffle, seed = self._order
+        return {"streams": ", ".join(map(str, self._urls)), "shuffle": shuffle, "seed": seed}
+
+
+def _partitions(url: StreamUrl, feed: Feed) -> list[str]:
+    stream = patiently(url, lambda: tool("streams").open_stream(url), feed.away_s, threading.Event())
+    assert stream is not None  # nobody stops it
+    with closing(stream):
+        return list(stream.partitions)

@@ -1,0 +1,62 @@
+"""Which stream a URL means: `nats://[user:password@]host:port/STREAM` or `kafka://host:port[,host:port]/TOPIC`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from urllib.parse import parse_qsl, urlsplit
+
+from fleet.data.streams.contract import Stream, StreamUrl
+from fleet.errors import UsageError
+
+_HOMES = {
+    "nats": ("nats", "nats-py", "fleet_tools.streams.nats_stream", "NatsStream"),
+    "kafka": ("confluent_kafka", "confluent-kafka", "fleet_tools.streams.kafka_stream", "KafkaStream"),
+}
+"""Beginning of a URL -> the module that is needed, its package, and our class: see `contract`."""
+
+
+def streams_of(given: Sequence[str]) -> list[StreamUrl]:
+    """The streams that are given; none if they are files."""
+    found = [one for one in given if one.partition("://")[0] in _HOMES]
+    if found and len(found) < len(given):
+        raise UsageError(f"{_told(found[0])} is a stream, and beside it there are files; read them with another reader")
+    streams = [_parsed(one) for one in found]
+    if len({str(one) for one in streams}) < len(streams):
+        raise UsageError(f"{streams[0]} stands twice among the streams; name each once")
+    return streams
+
+
+def open_stream(url: StreamUrl) -> Stream:
+    """Connect; ConnectionError if the broker does not answer, UsageError if it has no such stream."""
+    module, package, home, name = _HOMES[url.kind]
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError(f"{url} needs the package {package}: pip install 'torch-fleet[{url.kind}]'") from error
+    made: Stream = getattr(importlib.import_module(home), name)(url)
+    return made
+
+
+def _parsed(text: str) -> StreamUrl:
+    parts = urlsplit(text)
+    login, _, hosts = parts.netloc.rpartition("@")
+    name = parts.path.strip("/")
+    if not hosts or not name or "/" in name:
+        kind = "STREAM" if parts.scheme == "nats" else "TOPIC"
+        raise UsageError(f"a URL of a stream is {parts.scheme}://HOST:PORT/{kind}, got {_told(text)}")
+    return StreamUrl(parts.scheme, login, hosts, name, tuple(parse_qsl(parts.query)))
+
+
+def _told(text: str) -> str:
+    """A URL without what may be secret."""
+    kind, _, rest = text.partition("://")
+    return f"{kind}://{rest.partition('?')[0].rpartition('@')[2]}"
+
+
+def options_of(url: StreamUrl, known: Sequence[str]) -> dict[str, str]:
+    """The options of a URL; UsageError for one that is not known."""
+    options = dict(url.options)
+    if wrong := sorted(options.keys() - set(known)):
+        raise UsageError(f"{url} has the option {wrong[0]!r}; there is {', '.join(known)}")
+    return options

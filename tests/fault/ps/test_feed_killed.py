@@ -1,0 +1,146 @@
+"""Durable jobs that read a stream of a real NATS server: each record counts once, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from support.data.brokers import NatsServer, nats_server
+from support.jobs import LIMIT_S, RunningJob, script
+from support.processes import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+
+NUM_RECORDS = 1600
+
+# `ads` counts the records that each row was trained on; `users` and the layer depend on the order of all.
+WORK = f"""
+    import os, sys, time
+    import torch
+    from torch import nn
+    import fleet
+    from fleet_tools.streams import nats_stream
+
+    nats_stream.MOST_AT_ONCE = 30  # so that a batch is made of several chunks
+    fleet.init(strategy=fleet.DistributedStrategy())
+    name = f"server.{{fleet.server_index()}}" if fleet.is_server() else f"worker.{{fleet.worker_index()}}"
+    with open(f"{{name}}.pid", "w") as file:
+        file.write(f"{{os.getpid()}}\\n")
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            zeros, ones = fleet.initializers.Constant(0.0), fleet.initializers.Constant(1.0)
+            self.ads = fleet.nn.Embedding(1, table="ads", rule=fleet.rules.SGD(lr=1.0), initializer=zeros)
+            self.users = fleet.nn.Embedding(2, table="users", rule=fleet.rules.Adagrad(lr=0.1), initializer=ones)
+            self.last = nn.Linear(2, 1, bias=False)
+            nn.init.ones_(self.last.weight)
+
+        def forward(self, ids):
+            return (self.last(self.users(ids % 50)) - ids % 3).square().mean() - self.ads(ids).sum()
+
+    model = fleet.distributed_model(Net())
+    optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.01))
+    if fleet.is_server():
+        fleet.run_server()
+        sys.exit()
+    fleet.init_worker()
+    schema = fleet.data.Schema(categories=[fleet.data.Category("id", hash=False)], columns=["id"])
+    is_live = "live" in sys.argv
+    feed = fleet.data.Feed(most={NUM_RECORDS}) if is_live else fleet.data.Feed(idle_s=0, dead_letters="dead")
+    data = fleet.data.files(sys.argv[1], schema, 16, shuffle=True, follow=feed, bad=0.1)
+    if is_live:
+        keys = lambda batch: {{"ads": batch.ids[:, 0], "users": batch.ids[:, 0] % 50}}
+    for batch in fleet.prefetch(data, model, keys=keys) if is_live else data:
+        optimizer.zero_grad()
+        model(batch.ids[:, 0]).backward()
+        optimizer.step()
+        with open(f"{{name}}.part", "w") as file:
+            file.write(f"{{fleet.steps_done()}}\\n")
+        os.rename(file.name, f"{{name}}.at")
+        time.sleep(0.01)
+    fleet.barrier_worker()
+    if fleet.is_first_worker():
+        with torch.no_grad():
+            found = model.ads(torch.arange({NUM_RECORDS})), model.users(torch.arange(50)), model.last.weight
+        torch.save([one.detach().clone() for one in found], "out.pt")
+    fleet.barrier_worker()
+    fleet.stop_worker()
+"""
+
+
+def job(folder: Path, server: NatsServer, *how: str) -> RunningJob:
+    folder.mkdir(exist_ok=True)
+    arguments = ["--server_num", 2, "--worker_num", 2, "--durable", "kept", script(folder, WORK), server.url("clicks")]
+    return RunningJob([*arguments, *how], folder, {"OMP_NUM_THREADS": "1"}, warm=True)
+
+
+def at(running: RunningJob, name: str, step: int) -> None:
+    """Wait until a worker has made so many steps."""
+    file = running.cwd / f"{name}.at"
+    wait_until(lambda: file.exists() and int(file.read_text()) >= step, LIMIT_S, f"step {step} of {name}")
+
+
+def kill(running: RunningJob, name: str) -> None:
+    os.kill(int((running.cwd / f"{name}.pid").read_text()), signal.SIGKILL)
+
+
+def end(running: RunningJob) -> list[torch.Tensor]:
+    result = running.finish()
+    assert result.code == 0, result.err
+    found: list[torch.Tensor] = torch.load(running.cwd / "out.pt")
+    return found
+
+
+def fill(server: NatsServer, rows: range) -> None:
+    """Records whose ids are their numbers, over four partitions."""
+    server.publish((f"clicks.{row % 4}", b"%d" % row) for row in rows)
+
+
+def test_each_record_counts_once_and_the_bits_are_the_same(tmp_path: Path) -> None:
+    """A worker, a server, the broker and then the whole job are killed."""
+    with nats_server(tmp_path / "nats") as server:
+        server.make("clicks", [f"clicks.{number}" for number in range(4)])
+        fill(server, range(NUM_RECORDS))
+        server.publish((f"clicks.{number % 4}", b"bad") for number in range(20))
+        with job(tmp_path / "calm", server) as running:
+            expected = end(running)
+        with job(tmp_path / "killed", server) as running:
+            at(running, "worker.1", 6)
+            kill(running, "worker.1")
+            at(running, "worker.0", 14)
+            kill(running, "server.0")
+            at(running, "worker.0", 22)
+            server.kill()
+            kill(running, "worker.0")
+            server.start()
+            at(running, "worker.1", 30)
+        with job(tmp_path / "killed", server) as running:
+            found = end(running)
+    assert (found[0] * 2 == 1).all(), "the mean of two workers, of which one has the record"
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_each_record_of_a_stream_that_grows_counts_once(tmp_path: Path) -> None:
+    """Batches are made of what has come when, and read ahead; the broker is away for a while."""
+    with nats_server(tmp_path / "nats") as server:
+        server.make("clicks", [f"clicks.{number}" for number in range(4)])
+        with job(tmp_path / "live", server, "live") as running:
+            for part in range(0, NUM_RECORDS, 100):
+                fill(server, range(part, part + 100))
+                at(running, f"worker.{part // 100 % 2}", part // 32 - 3)
+                if part in (300, 1100):
+                    kill(running, "worker.0")
+                elif part == 500:
+                    kill(running, "server.1")
+                elif part in (700, 900):
+                    server.kill()
+                    server.start()
+                elif part == 1300:
+                    kill(running, "worker.1")
+            found = end(running)
+    assert (found[0] * 2 == 1).all()

@@ -50,7 +50,11 @@ ROOMS = [
     {"__init__"},
 ]
 # And of `fleet_tools`, which `fleet` never imports; these of them know torch.
-ROOMS_OF_TOOLS = [{"planner", "synthetic"}, {"engines", "looking", "streams", "traces", "watching"}, {"chaos", "commands"}]
+ROOMS_OF_TOOLS = [
+    {"planner", "synthetic"},
+    {"engines", "looking", "streams", "traces", "watching"},
+    {"chaos", "commands"},
+]
 TOOLS_WITH_TORCH = {"looking", "synthetic"}
 # And of `fleet_serve`: what it may ask of `fleet` knows no trainer, and torch is imported for predictions alone.
 SERVE = SOURCE.parent / "fleet_serve"

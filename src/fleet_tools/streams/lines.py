@@ -31,7 +31,7 @@ class LineFormat:
             raise UsageError("a stream has no first line with the names of its columns; give columns=[...], no header")
         if schema.file_format() is not None:
             raise NotSupportedError(
-                f"a stream is of lines of text, and {type(schema).__name__} has a format of its own"
+                f"a stream is of lines of text, and {type(schema).__name__} is not: give a fleet.data.Schema"
             )
         if time is not None and time not in {one.name for one in schema.wide}:
             raise UsageError(f'time={time!r} must be among the numbers: fleet.data.Number({time!r}, dtype="float64")')

@@ -78,7 +78,7 @@ def test_topics_of_kafka_are_read_alike(cluster: KafkaCluster, alone: None) -> N
     again = fleet.data.files(cluster.url("clicks"), SCHEMA, 64)
     again.load_state_dict(state)
     assert ids(again) == found[50 * 64 :], "the same in the same order"
-    beyond = {**state, "positions": {path: 9999 for path in state["positions"]}, "chunks": []}
+    beyond = {**state, "positions": dict.fromkeys(state["positions"], 9999), "chunks": []}
     again.load_state_dict(beyond)
     with pytest.raises(UsageError, match="ends at 1,500 and this position at 9,999"):
         ids(again)
@@ -184,10 +184,10 @@ def test_a_bad_record_is_a_dead_letter_and_a_late_one_is_counted(
     server.publish(("bad", line) for line in lines)
     feed = Feed(idle_s=0, time="at", late_s=100, dead_letters=tmp_path)
     batches = fleet.data.files(server.url("bad"), SCHEMA, 8, follow=feed, bad=0.1)
-    it = iter(batches)
-    found = ids(islice(it, 3))
-    counted = {(one.name, *one.labels.values()): one.value for one in registry.read() if "feed" in one.name}
-    it.close()
+    loop = iter(batches)
+    found = ids(islice(loop, 3))
+    counted: dict[Any, Any] = {(one.name, *one.labels.values()): one.value for one in registry.read()}
+    del loop
     assert {what: counted["fleet_worker_feed_records_total", what] for what in ("read", "late", "dead")} == {
         "read": 189,
         "late": 1,
@@ -200,7 +200,8 @@ def test_a_bad_record_is_a_dead_letter_and_a_late_one_is_counted(
     assert ids(again) == found
     letters = [json.loads(line) for line in (tmp_path / "worker-0.jsonl").read_text().splitlines()]
     assert [one["position"] for one in letters] == [4, 8, 51, 52, 53, 54, 55, 56, 57, 200], "each once"
-    assert letters[0]["record"] == "no\\xffid\t1" and "id" in letters[0]["why"]
+    assert letters[0]["record"] == "no\\xffid\t1"
+    assert "id" in letters[0]["why"]
     assert letters[1]["why"] == "a record of several lines"
     with pytest.raises(UsageError, match=r"10 of 199 lines cannot be read, the first: .* mend the schema"):
         ids(fleet.data.files(server.url("bad"), SCHEMA, 8))

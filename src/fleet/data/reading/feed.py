@@ -11,20 +11,18 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from fleet._lazy import tool
 from fleet.checks import count_of, name_of, seconds_of
 from fleet.data.reading.growing import GrowingPieces, key_of
 from fleet.data.reading.piece_batches import Piece, Work
-from fleet.data.streams.contract import Chunk, Stream, StreamRecord, StreamUrl, lost
-from fleet.errors import CommunicationError, UsageError
-from fleet.observe.waits.waiting import Awaited, LongWait
+from fleet.data.streams.contract import Chunk, StreamUrl
+from fleet.errors import UsageError
 
-T = TypeVar("T")
 POLL_S = 0.05
 """How long is waited before all partitions are asked again for what has come."""
 
@@ -90,30 +88,23 @@ class LivePosition(dict[str, Any]):
     __hash__ = object.__hash__  # type: ignore[assignment]  # of this very one: they are held in a set
 
 
+@dataclass
 class FeedPartition:
     """One partition of this worker."""
 
-    def __init__(self, url: StreamUrl, name: str) -> None:
-        self.url, self.name, self.path = url, name, f"{url}/{name}"
-        self.key = key_of(self.path)
-        self.position: int | None = None
-        """Behind the last chunk; None: where the broker begins."""
-        self.is_over = self.is_checked = False
+    url: StreamUrl
+    name: str
+    position: int | None = None
+    """Behind the last chunk; None: where the broker begins."""
+    is_over: bool = False
+    """Whether this loop reads no more of it."""
+    is_checked: bool = False
+    """Whether the broker is known to have what comes next."""
 
-    def check(self, stream: Stream) -> bool:
-        """See that the broker still has what comes next; UsageError if not."""
-        first, end = stream.bounds(self.name)
-        if self.position is None:
-            self.position = first
-        if self.position < first:
-            raise lost(self.path, self.position, first)
-        if self.position > end:
-            raise UsageError(
-                f"{self.path} ends at {end:,} and this position at {self.position:,}: it was made anew since; begin "
-                "without the position"
-            )
-        self.is_checked = True
-        return True
+    @property
+    def path(self) -> str:
+        """Its name among all."""
+        return f"{self.url}/{self.name}"
 
 
 class FeedWork(Work):
@@ -125,12 +116,12 @@ class FeedWork(Work):
         """`share`: how many records a loop reads here."""
         self._feed, self._partitions, self._share = feed, list(partitions), share
         self.pieces = GrowingPieces(seed)
-        self._streams: dict[StreamUrl, Stream] = {}
+        self._source = tool("stream_chunks")(feed)
         self._lock = threading.Lock()
         self._chunks: dict[int, Chunk] = {}
-        """Those that are not trained on to their end, by number."""
+        """Chunks that are not trained on to their end, by number."""
         self._again: list[ChunkName] = []
-        """Those that a former life has decided on, and this one has not read yet."""
+        """Chunks that a former life has decided on, and this one has not read yet."""
         self._num_decided = 0
         """How many chunks batches were made of."""
         self._taken: dict[int, int] = {}
@@ -224,17 +215,21 @@ class FeedWork(Work):
     def _coming(self, stopped: threading.Event) -> Iterator[Piece]:
         for number in list(self._chunks):
             yield Piece(number, self._taken.get(number, 0))
-        while self._again and (chunk := self._read_again(self._again[0], stopped)) is not None:
-            yield self._add(chunk, is_again=True)
+        while self._again:
+            name = self._again[0]
+            part = next(one for one in self._partitions if one.path == name.path)
+            if (chunk := self._source.read_again(part, name.first, name.last, stopped)) is None:
+                return
+            yield self._add(part, chunk, is_again=True)
         last_new = time.monotonic()
         while not (stopped.is_set() or self._is_over):
             is_new = False
             for _ in self._partitions:
                 part = self._partitions[self._turn % len(self._partitions)]
                 self._turn += 1
-                if (chunk := self._read(part, stopped)) is not None:
+                if not part.is_over and self._left != 0 and (chunk := self._source.read(part, self._left, stopped)):
                     is_new = True
-                    yield self._add(chunk)
+                    yield self._add(part, chunk)
             if is_new:
                 last_new = time.monotonic()
             elif not stopped.is_set():
@@ -243,10 +238,9 @@ class FeedWork(Work):
                 self._is_over = is_idle or self._left == 0 or all(one.is_over for one in self._partitions)
                 stopped.wait(0 if self._is_over else POLL_S)
 
-    def _add(self, chunk: Chunk, *, is_again: bool = False) -> Piece:
+    def _add(self, part: FeedPartition, chunk: Chunk, *, is_again: bool = False) -> Piece:
         with self._lock:
-            part = next(one for one in self._partitions if one.path == chunk.path)
-            number = self.pieces.add(chunk, part.key)
+            number = self.pieces.add(chunk, key_of(part.path))
             self._chunks[number] = chunk
             if is_again:
                 del self._again[0]
@@ -255,66 +249,13 @@ class FeedWork(Work):
                 self._left = None if self._left is None else self._left - len(chunk.records)
         return Piece(number, self._taken.get(number, 0))
 
-    def _read(self, part: FeedPartition, stopped: threading.Event) -> Chunk | None:
-        """What has come of a partition, as far as this loop may read it."""
-        if part.is_over or self._left == 0:
-            return None
-        if not part.is_checked and self._ask(part.url, part.check, stopped) is None:
-            return None
-        place = part.position or 0
-        if (found := self._ask(part.url, lambda stream: stream.read(part.name, place), stopped)) is None:
-            return None
-        records, behind = found
-        num = len(records) if self._left is None else min(len(records), self._left)
-        if (until := self._feed.until) is not None:
-            assert not isinstance(until, datetime)  # it was made a number
-            num = next((at for at, one in enumerate(records[:num]) if one.time_s >= until), num)
-            part.is_over = num < len(records) if records else time.time() >= until
-        if num < len(records):
-            records, behind = records[:num], records[num].position
-        if not records:
-            with self._lock:
-                part.position = behind
-            return None
-        return chunk_of(part, place, behind, records)
-
-    def _read_again(self, name: ChunkName, stopped: threading.Event) -> Chunk | None:
-        part = next(one for one in self._partitions if one.path == name.path)
-        records: list[StreamRecord] = []
-        place = name.first
-        while place < name.last:
-            at = place
-            if (found := self._ask(part.url, lambda stream: stream.read(part.name, at), stopped)) is None:  # noqa: B023
-                return None
-            if not found[0]:
-                raise lost(part.path, place, name.last)
-            place = found[1]
-            records += [one for one in found[0] if one.position < name.last]
-        return chunk_of(part, name.first, name.last, records)
-
-    def _ask(self, url: StreamUrl, ask: Callable[[Stream], T], stopped: threading.Event) -> T | None:
-        """None: the loop was left."""
-
-        def connected() -> T:
-            if url not in self._streams:
-                self._streams[url] = tool("streams").open_stream(url)
-            return ask(self._streams[url])
-
-        return patiently(url, connected, self._feed.away_s, stopped)
-
     def stop(self) -> None:
         self._stopped.set()
 
     def close(self) -> None:
         """Let go of the brokers."""
         atexit.unregister(self.close)
-        while self._streams:
-            self._streams.popitem()[1].close()
-
-
-def chunk_of(part: FeedPartition, first: int, last: int, records: Sequence[StreamRecord]) -> Chunk:
-    """Records as what is read at once."""
-    return Chunk(part.path, first, last, sum(len(one.value) for one in records), tuple(records))
+        self._source.close()
 
 
 def chunk_name(stored: Any) -> ChunkName:
@@ -324,21 +265,3 @@ def chunk_name(stored: Any) -> ChunkName:
         return ChunkName(str(path), int(first), int(last), int(taken))
     except (TypeError, ValueError) as error:
         raise UsageError(f"chunks of a reader's state cannot be read ({error}); the state is damaged") from error
-
-
-def patiently(url: StreamUrl, ask: Callable[[], T], away_s: float, stopped: threading.Event) -> T | None:
-    """What a broker answers, also when it is away for a while; None: `stopped` came first."""
-    started = time.monotonic()
-    with LongWait("this worker") as wait:
-        while not stopped.is_set():
-            try:
-                return ask()
-            except ConnectionError as error:
-                if (waited_s := time.monotonic() - started) >= away_s:
-                    raise CommunicationError(
-                        f"{url}: {error}, for {waited_s:.0f} s; start the broker, mend the URL, or wait longer (away_s)"
-                    ) from error
-                if wait.is_due:
-                    wait.tell(Awaited(f"the broker of {url}: {error}", is_limited=True))
-                stopped.wait(POLL_S)
-    return None

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Any
 
 from fleet._lazy import tool
 from fleet.data.columns.blocks import Problems
 from fleet.data.columns.records import Batch
 from fleet.data.columns.schema import Schema
-from fleet.data.reading.feed import Feed, FeedPartition, FeedWork, LivePosition, patiently
+from fleet.data.reading.feed import Feed, FeedPartition, FeedWork, LivePosition
 from fleet.data.reading.growing_shard import EndlessShard
 from fleet.data.reading.piece_batches import PieceReader
 from fleet.data.reading.piece_order import FileSet
@@ -46,7 +44,7 @@ class FeedShard(EndlessShard):
         self._format = tool("stream_lines")(schema, feed, workers.index)
         self._feed, self._urls = feed, urls
         self._order = shuffle, seed
-        self._paths = [(url, name) for url in urls for name in _partitions(url, feed)]
+        self._paths = [(url, name) for url in urls for name in tool("stream_chunks")(feed).partitions(url)]
         if len(self._paths) < workers.num:
             raise UsageError(
                 f"{', '.join(map(str, urls))}: {len(self._paths)} partitions for {workers.num} workers, and each is "
@@ -111,10 +109,3 @@ class FeedShard(EndlessShard):
     def _settings(self) -> dict[str, Any]:
         shuffle, seed = self._order
         return {"streams": ", ".join(map(str, self._urls)), "shuffle": shuffle, "seed": seed}
-
-
-def _partitions(url: StreamUrl, feed: Feed) -> list[str]:
-    stream = patiently(url, lambda: tool("streams").open_stream(url), feed.away_s, threading.Event())
-    assert stream is not None  # nobody stops it
-    with closing(stream):
-        return list(stream.partitions)

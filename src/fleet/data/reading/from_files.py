@@ -105,7 +105,7 @@ def files(
 
 
 def _streams(paths: Paths) -> list[StreamUrl]:
-    """Those that are meant; none where files are."""
+    """The streams that are meant; none where files are."""
     given = [paths] if isinstance(paths, str | os.PathLike) else paths
     found: list[StreamUrl] = []
     if any("://" in os.fspath(one) for one in given):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from fleet.checkpoint import InferenceIndex, Manifest, StepFolders, TrainingManifest, Unseen, find
+from fleet.checkpoint import InferenceIndex, Manifest, StepFolders, TrainingManifest, Unseen, find, read_chain
 from fleet.checkpoint.files.fields import parse_json
 from fleet.checkpoint.folders.folder import read_contents, strangers_in
 from fleet.checkpoint.folders.inference import read_inference
@@ -100,7 +100,8 @@ def _of_copy(where: Path) -> SavedModel:
 
 
 def _of_checkpoint(where: Path) -> SavedModel:
-    manifest = read_contents(where, Manifest)
+    chain = read_chain(where)
+    where, manifest = chain[-1]
     job = JobSpec.from_json(json.dumps(manifest.job))
     shapes = dict(job.dense.shapes)
     tensors = {
@@ -113,8 +114,8 @@ def _of_checkpoint(where: Path) -> SavedModel:
     }
     unseen = {spec.name: unseen_of(spec) for spec in job.tables}
     tables = {
-        name: SavedTable(pieces[0].form.width, unseen.get(name, Unseen()), partial(read_rows, manifest, where, name))
-        for name, pieces in manifest.tables.items()
+        name: SavedTable(pieces[0].form.width, unseen.get(name, Unseen()), partial(read_rows, chain, name))
+        for name, pieces in chain[0].manifest.tables.items()
     }
     return SavedModel(where, tensors, tables)
 

@@ -65,6 +65,21 @@ class TablePiece(FormedPiece):
 
 
 @dataclass(frozen=True)
+class ChangedPiece(FormedPiece):
+    """One file of what changed of a table on one server since the parent of this save."""
+
+    kind = "changed"
+    file: FileInfo
+    table: str
+    server: int
+    rows: int
+    waiting: int
+    gone: int
+    """Keys that are neither; they may have been."""
+    form: TableForm
+
+
+@dataclass(frozen=True)
 class RunPiece(FormedPiece):
     """A sealed file with rows of one shard, of a table with rows on a disk (fleet.checkpoint.state.sealed)."""
 
@@ -132,8 +147,8 @@ class KeptPiece(FormedPiece):
     tensors: tuple[tuple[str, Form], ...]
 
 
-Piece: TypeAlias = TablePiece | RunPiece | DensePiece | KeptPiece
-_KINDS: dict[str, type[Piece]] = {one.kind: one for one in (TablePiece, RunPiece, DensePiece, KeptPiece)}
+Piece: TypeAlias = TablePiece | ChangedPiece | RunPiece | DensePiece | KeptPiece
+_KINDS: dict[str, type[Piece]] = {one.kind: one for one in (TablePiece, ChangedPiece, RunPiece, DensePiece, KeptPiece)}
 
 
 def pieces_to_text(pieces: Iterable[Piece]) -> str:

@@ -31,6 +31,8 @@ from fleet.errors import CheckpointError
 from fleet.jobfiles.whole import sync_folder
 
 C = TypeVar("C", bound=Contents)
+INCREMENT = re.compile(r"increment-(\d{8})")
+"""The name of an increment within the folder of its base."""
 
 
 def begin(folder: str | os.PathLike[str], contents: type[Contents] = Manifest) -> Path:
@@ -171,11 +173,6 @@ def read_contents(folder: Path, contents: type[C]) -> C:
         return contents.from_text(file.read(), str(path))
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a folder that `find` gave."""
-    return read_contents(folder, Manifest)
-
-
 def check_files(folder: Path, contents: Contents, *, reread: bool = False) -> None:
     """Raise a CheckpointError naming the first file that is missing or not as it was written."""
     for info in contents.files:
@@ -233,6 +230,7 @@ def _strangers(folder: Path, contents: type[Contents]) -> set[str]:
     if contents.FILE in names:
         try:
             names -= {contents.FILE, *(file.name for file in read_contents(folder, contents).files)}
+            names -= _of_increments(folder, names, contents)
         except CheckpointError as error:
             raise CheckpointError(f"cannot save over what is there: {error}; name another folder") from None
     return names
@@ -249,6 +247,16 @@ def _keep(names: set[str], folder: Path, writing: Path) -> None:
             continue
         except OSError:  # no links there
             shutil.copy2(folder / name, target, follow_symlinks=False)
+
+
+def _of_increments(folder: Path, names: set[str], contents: type[Contents]) -> set[str]:
+    """Which of the files in a folder belong to increments on the save there."""
+    found: set[str] = set()
+    for inside in {name.partition("/")[0] for name in names}:
+        if INCREMENT.fullmatch(inside) and (folder / inside / contents.FILE).exists():
+            files = read_contents(folder / inside, contents).files
+            found.update(f"{inside}/{name}" for name in (contents.FILE, *(file.name for file in files)))
+    return found
 
 
 def _all_files(folder: Path) -> set[str]:

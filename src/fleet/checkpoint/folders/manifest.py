@@ -4,16 +4,36 @@ It is written last, so a folder with a manifest is a complete checkpoint. Names 
 sizes stand here and nowhere else; file names are for people.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from fleet.checkpoint.files.fields import Fields
+from fleet.checkpoint.files.fields import Fields, Formed
 from fleet.checkpoint.files.files import FileInfo
-from fleet.checkpoint.files.forms import BlockForm, DensePiece, KeptPiece, Piece, RunPiece, TablePiece, read_pieces
+from fleet.checkpoint.files.forms import (
+    BlockForm,
+    ChangedPiece,
+    DensePiece,
+    KeptPiece,
+    Piece,
+    RunPiece,
+    TablePiece,
+    read_pieces,
+)
 from fleet.checkpoint.folders.contents import OfServers, refuse_doubles, refuse_gaps
 from fleet.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class Parent(Formed):
+    """The save that an increment builds on."""
+
+    folder: str
+    """Where it is, seen from the increment."""
+    save: str
+    digest: str
+    """The SHA-256 of its manifest."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +53,8 @@ class Manifest(
     """Anything else that the caller wants back, as JSON."""
     others: tuple[FileInfo, ...] = ()
     """Files of the caller's own, which belong to the checkpoint."""
+    parent: Parent | None = None
+    """What the pieces of changed rows build on; None: everything is here."""
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
@@ -47,6 +69,11 @@ class Manifest(
             if isinstance(piece, TablePiece):
                 found.setdefault(piece.table, []).append(piece)
         return {name: tuple(sorted(found[name], key=lambda p: (p.server, p.first_shard))) for name in sorted(found)}
+
+    def changed(self, table: str, server: int) -> tuple[ChangedPiece, ...]:
+        """The pieces with what changed of a table on one server; none where the server has written all of it."""
+        found = [piece for piece in self.pieces if isinstance(piece, ChangedPiece)]
+        return tuple(piece for piece in found if (piece.table, piece.server) == (table, server))
 
     def runs(self, table: str) -> tuple[RunPiece, ...]:
         """The sealed files of a table with rows on a disk, in order of server and shard, the oldest first."""
@@ -69,8 +96,19 @@ class Manifest(
 
     def check(self, where: str) -> None:
         refuse_doubles((f"piece {file.name}" for file in self.files), where)
+        changed: dict[str, set[int]] = {}
+        for piece in self.pieces:
+            if isinstance(piece, ChangedPiece):
+                changed.setdefault(piece.table, set()).add(piece.server)
+        if changed and self.parent is None:
+            raise CheckpointError(f"{where} is damaged: it has changed rows and does not say of which save")
+        for table in changed.keys() - self.tables.keys():
+            if changed[table] != set(range(self.num_servers)):
+                raise CheckpointError(
+                    f"{where} has changes of table {table!r} from servers {sorted(changed[table])} only"
+                )
         for table, pieces in self.tables.items():
-            _check_table(where, table, pieces, self.num_servers)
+            _check_table(where, table, pieces, self.num_servers, changed.get(table, set()))
             _check_runs(where, table, self.runs(table), pieces[0].num_shards)
         _check_dense(where, [block for piece in self.dense for block in piece.blocks])
         refuse_doubles((f"tensor {name!r}" for piece in self.kept for name, _ in piece.tensors), where)
@@ -82,6 +120,7 @@ class Manifest(
             "extra": self.extra,
             "pieces": [piece.to_json() for piece in self.pieces],
             **({"others": [file.to_json() for file in self.others]} if self.others else {}),
+            **({"parent": self.parent.to_json()} if self.parent is not None else {}),
         }
 
     @classmethod
@@ -92,15 +131,21 @@ class Manifest(
             "job": fields.table("job"),
             "extra": fields.table("extra"),
             "others": tuple(map(FileInfo.from_json, fields.objects("others"))) if "others" in fields.value else (),
+            "parent": Parent.from_json(Fields(fields.table("parent"), fields.where))
+            if "parent" in fields.value
+            else None,
         }
 
 
-def _check_table(where: str, table: str, pieces: Sequence[TablePiece], num_servers: int) -> None:
+def _check_table(
+    where: str, table: str, pieces: Sequence[TablePiece], num_servers: int, changed: Collection[int]
+) -> None:
+    """`changed`: the servers that have written changes in place of the table."""
     by_server = {server: list(found) for server, found in groupby(pieces, lambda piece: piece.server)}
     for server in range(num_servers):
-        if server not in by_server:
+        if (server in by_server) == (server in changed):
             raise CheckpointError(f"{where} has no piece of table {table!r} from server {server} of {num_servers}")
-    if len(by_server) != num_servers:
+    if len(by_server) + len(changed) != num_servers:
         raise CheckpointError(f"{where} has a piece of table {table!r} from server {max(by_server)} of {num_servers}")
     first = pieces[0]
     for piece in pieces:

@@ -93,16 +93,40 @@ class StepFolders:
         return commit(writing, self.path(step), contents)
 
     def prune(self, keep: int, best: Best | None = None) -> None:
-        """Delete all but the newest, and the best; one that holds files of somebody else stays, with a warning."""
-        old = self.complete()[keep:]
-        spared = self.best(best, skip_damaged=True) if old and best is not None else None
-        for step in old:
-            if step == spared:
+        """Delete all but the newest whole ones with their increments, and the best with what it builds on.
+
+        One that holds files of somebody else stays, with a warning.
+        """
+        steps = self.complete()
+        if len(steps) <= keep:
+            return
+        parents = {step: self._parent_of(step) for step in steps}
+        bases = [step for step in steps if parents[step] is None]
+        kept = {step for step in steps if len(bases) <= keep or step >= bases[keep - 1]}
+        if best is not None and len(kept) < len(steps) and (spared := self.best(best, skip_damaged=True)) is not None:
+            kept.add(spared)
+        for step in list(kept):
+            needed = parents[step]
+            while needed is not None:
+                kept.add(needed)
+                needed = parents.get(needed)
+        for step in steps:  # increments before what they build on
+            if step in kept:
                 continue
             try:
                 remove(self.path(step), self._contents)
             except CheckpointError as error:
                 log.warning("an old checkpoint stays: %s", error)
+
+    def _parent_of(self, step: int) -> int | None:
+        """The step that an increment builds on; None for a whole one."""
+        try:
+            where = find(self.path(step), self._contents)
+            parent = getattr(read_contents(where, self._contents), "parent", None)
+        except CheckpointError:  # it is damaged
+            return None
+        found = None if parent is None else _NAME.fullmatch(Path(parent.folder).name)
+        return None if found is None else int(found[1])
 
     def _mentioned(self) -> list[int]:
         try:

@@ -17,11 +17,10 @@ from fleet.checkpoint.files.files import FileInfo, why_not_written
 from fleet.checkpoint.files.forms import RunPiece, TableForm, TablePiece
 from fleet.checkpoint.files.names import file_name_of
 from fleet.checkpoint.files.pieces import Arrays, write_piece
+from fleet.checkpoint.state.parts import ON_DISK
 from fleet.checkpoint.state.tables import ReadableTable
 from fleet.errors import CheckpointError
 
-ON_DISK = "on_disk"
-"""The array of a piece that says for each row whether a file has the key, too."""
 _CHUNK_BYTES = 1 << 20
 
 ShardFiles = tuple[int, int, list[str]]

@@ -3,16 +3,17 @@
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fleet.checkpoint.files.files import FULL, check_file, check_size, reading
 from fleet.checkpoint.files.forms import TableForm, TablePiece
 from fleet.checkpoint.files.names import file_name_of
-from fleet.checkpoint.files.pieces import Arrays, read_piece, write_piece
-from fleet.checkpoint.folders.manifest import Manifest
+from fleet.checkpoint.files.pieces import Arrays, write_piece
+from fleet.checkpoint.folders.chain import Link
+from fleet.checkpoint.state.parts import ON_DISK, SavedRows, ServerPart, parts_of
+from fleet.checkpoint.state.rows import check_rows
 from fleet.errors import CheckpointError
 
 PIECE_BYTES = 256 << 20
@@ -98,8 +99,7 @@ class TableLoad:
     def __init__(
         self,
         table: TableLike,
-        manifest: Manifest,
-        folder: Path,
+        chain: Sequence[Link],
         name: str,
         server: int,
         num_servers: int,
@@ -108,36 +108,29 @@ class TableLoad:
         rule: str,
         values_only: bool = False,
     ) -> None:
-        pieces = manifest.tables.get(name)
-        if pieces is None:
-            there = ", ".join(map(repr, manifest.tables)) or "none"
-            raise CheckpointError(f"{folder} has no table {name!r}; its tables: {there}")
+        """`chain`: the saves of which the checkpoint is made, as `read_chain` gives them."""
+        parts, where = parts_of(chain, name), chain[-1].folder
         form = TableForm(table.width, dtype, rule, table.state_width, table.has_clicks)
-        _check_form(name, folder, pieces[0].form, form, ("width", "dtype") if values_only else FORM_FIELDS)
+        _check_form(name, where, parts[0].pieces[0].form, form, ("width", "dtype") if values_only else FORM_FIELDS)
         self._table = table
-        self._folder = folder
-        self._server, self._num_servers, self._num_saved = server, num_servers, manifest.num_servers
+        self._server, self._num_servers, self._num_saved = server, num_servers, len(parts)
         self._values_only = values_only
-        self._pieces = [
-            piece for piece in pieces if may_share_keys(piece.server, manifest.num_servers, server, num_servers)
-        ]
-        self._runs = [
-            run for run in manifest.runs(name) if may_share_keys(run.server, manifest.num_servers, server, num_servers)
-        ]
-        if self._runs and values_only:
+        self._parts = [part for part in parts if may_share_keys(part.server, len(parts), server, num_servers)]
+        self._has_runs = any(part.runs for part in self._parts)
+        if self._has_runs and values_only:
             raise CheckpointError(
-                f"table {name!r} in {folder} has rows in sealed files, which load with the state of their rule; "
-                f"declare it with the rule {pieces[0].form.rule}"
+                f"table {name!r} in {where} has rows in sealed files, which load with the state of their rule; "
+                f"declare it with the rule {parts[0].pieces[0].form.rule}"
             )
-        self._files = [*(piece.file for piece in self._pieces), *(run.file for run in self._runs)]
-        for file in self._files:
-            with reading(folder / file.name) as descriptor:
-                check_size(folder / file.name, descriptor, file)
+        self._files = [(folder / file.name, file) for part in self._parts for folder, file in part.files]
+        for path, file in self._files:
+            with reading(path) as descriptor:
+                check_size(path, descriptor, file)
 
     def check(self) -> None:
         """Read every piece and compare its sum, in little memory; CheckpointError for one that is damaged."""
-        for file in self._files:
-            check_file(self._folder / file.name, file)
+        for path, file in self._files:
+            check_file(path, file)
 
     def load(self) -> int:
         """Replace what the table holds; how many rows it has now.
@@ -146,9 +139,10 @@ class TableLoad:
         """
         self._table.clear()
         try:
-            self._load_runs()
-            taken = sum(map(self._load_piece, self._pieces))
-            return len(self._table) if self._runs else taken
+            for part in self._parts:
+                self._load_runs(part)
+            taken = sum(self._take(saved) for part in self._parts for saved in part.rows())
+            return len(self._table) if self._has_runs else taken
         except BaseException:
             self._table.clear()
             raise
@@ -158,35 +152,35 @@ class TableLoad:
         """Whether files become this table's own: they do where the keys of a server are the same ones."""
         return self._table.has_disk and self._num_servers == self._num_saved
 
-    def _load_runs(self) -> None:
+    def _load_runs(self, part: ServerPart) -> None:
         try:
             if not self._is_attached:
-                for run in self._runs:  # the oldest of a shard first: newer ones take the place of what it has
-                    self._table.import_file(str(self._folder / run.file.name), self._server, self._num_servers)
+                for run in part.runs:  # the oldest of a shard first: newer ones take the place of what it has
+                    self._table.import_file(str(part.folder / run.file.name), self._server, self._num_servers)
                 return
-            for shard, found in groupby(self._runs, lambda run: run.shard):
+            for shard, found in groupby(part.runs, lambda run: run.shard):
                 runs = list(found)
                 names = [run.file.name for run in reversed(runs)]
-                self._table.attach(shard, runs[0].keys, names, str(self._folder))
+                self._table.attach(shard, runs[0].keys, names, str(part.folder))
         except OSError as error:
             if error.errno in FULL:  # that passes, and is no fault of the checkpoint
                 raise
-            raise CheckpointError(f"rows of {self._folder} cannot be loaded: {error.strerror}") from None
+            raise CheckpointError(f"rows of {part.folder} cannot be loaded: {error.strerror}") from None
 
-    def _load_piece(self, piece: TablePiece) -> int:
-        path = self._folder / piece.file.name
-        rows = read_piece(path, piece.file)
-        on_disk = rows.pop("on_disk", None)
-        check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")
+    def _take(self, saved: SavedRows) -> int:
+        rows, num_rows = saved.rows, len(saved.rows["keys"])
         if self._values_only:
             rows = _without_state(rows, self._table.has_clicks)
-        if on_disk is not None and self._runs and self._is_attached:
-            if on_disk.dtype != np.uint8 or on_disk.shape != (piece.rows,):
-                raise CheckpointError(f"{path} is damaged: on_disk is {on_disk.dtype}{list(on_disk.shape)}")
-            rows["on_disk"] = on_disk
+        if saved.on_disk and self._has_runs and self._is_attached:
+            on_disk = saved.on_disk[ON_DISK]
+            if on_disk.dtype != np.uint8 or on_disk.shape != (num_rows,):
+                raise CheckpointError(f"{saved.path} is damaged: on_disk is {on_disk.dtype}{list(on_disk.shape)}")
+            rows[ON_DISK] = on_disk
         taken = self._table.import_(rows, self._server, self._num_servers)
-        if self._num_servers == self._num_saved and taken != piece.rows:
-            raise CheckpointError(f"{path} is damaged: {piece.rows - taken} of its {piece.rows} keys belong elsewhere")
+        if self._num_servers == self._num_saved and taken != num_rows:
+            raise CheckpointError(
+                f"{saved.path} is damaged: {num_rows - taken} of its {num_rows} keys belong elsewhere"
+            )
         return taken
 
 
@@ -214,26 +208,4 @@ def _check_form(name: str, folder: Path, saved: TableForm, wanted: TableForm, fi
             raise CheckpointError(
                 f"table {name!r} does not fit {folder}: {field} is {getattr(wanted, field)!r} here and "
                 f"{getattr(saved, field)!r} in the checkpoint; declare the table as it was saved"
-            )
-
-
-def check_rows(rows: Arrays, form: TableForm, num_rows: int, num_waiting: int, where: str) -> None:
-    """Every array that rows of this form have, of the right type and shape, and no other."""
-    values = np.float32 if form.dtype == "float32" else np.uint16
-    expected: dict[str, tuple[npt.DTypeLike, tuple[int, ...]]] = {
-        "values": (values, (num_rows, form.width)),
-        "state": (np.float32, (num_rows, form.state_width)),
-    }
-    for prefix, count in (("", num_rows), ("waiting_", num_waiting)):
-        columns: dict[str, Any] = {"keys": np.int64, "seen": np.uint32, "step": np.uint32}
-        if form.has_clicks:
-            columns |= {"shows": np.float32, "clicks": np.float32}
-        expected |= {prefix + column: (dtype, (count,)) for column, dtype in columns.items()}
-    if rows.keys() != expected.keys():
-        raise CheckpointError(f"{where}: it has the arrays {sorted(rows)}, expected {sorted(expected)}")
-    for column, (dtype, shape) in expected.items():
-        array = rows[column]
-        if array.dtype != dtype or array.shape != shape:
-            raise CheckpointError(
-                f"{where}: {column} is {array.dtype}{list(array.shape)}, expected {np.dtype(dtype)}{list(shape)}"
             )

@@ -1,40 +1,40 @@
 """Everything of a checkpoint of servers in one process, without the state of rules: for a model that is only used."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fleet.checkpoint.files.pieces import read_piece
 from fleet.checkpoint.files.tensor_form import Form
+from fleet.checkpoint.folders.chain import Link
 from fleet.checkpoint.folders.manifest import Manifest
 from fleet.checkpoint.state.dense import read_blocks
 from fleet.checkpoint.state.export import widen
 from fleet.checkpoint.state.kept import load_kept
-from fleet.checkpoint.state.tables import check_rows
+from fleet.checkpoint.state.parts import parts_of
 from fleet.errors import CheckpointError
 
 Keys = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 
-def read_rows(manifest: Manifest, folder: Path, table: str) -> tuple[Keys, Floats]:
+def read_rows(chain: Sequence[Link], table: str) -> tuple[Keys, Floats]:
     """The rows of a table, all servers' together: keys in ascending order, and values as float32."""
-    pieces = manifest.tables[table]
-    refuse_runs(manifest, folder, table)
-    form = pieces[0].form
-    keys = np.empty(manifest.rows(table), np.int64)
+    parts, folder = parts_of(chain, table), chain[-1].folder
+    for link in chain:
+        refuse_runs(link.manifest, link.folder, table)
+    form = parts[0].pieces[0].form
+    keys = np.empty(sum(part.most_rows for part in parts), np.int64)
     values = np.empty((len(keys), form.width), np.float32)
     at = 0
-    for piece in pieces:
-        path = folder / piece.file.name
-        rows = read_piece(path, piece.file)
-        check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")
-        keys[at : at + piece.rows] = rows["keys"]
-        values[at : at + piece.rows] = widen(rows["values"], form.dtype)
-        at += piece.rows
-    order = np.argsort(keys, kind="stable")
+    for saved in (one for part in parts for one in part.rows()):
+        end = at + len(saved.rows["keys"])
+        keys[at:end] = saved.rows["keys"]
+        values[at:end] = widen(saved.rows["values"], form.dtype)
+        at = end
+    order = np.argsort(keys[:at], kind="stable")
     keys = keys[order]
     if (keys[1:] == keys[:-1]).any():
         raise CheckpointError(f"{folder} is damaged: table {table!r} has a key twice")

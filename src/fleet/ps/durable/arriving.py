@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fleet import _native
-from fleet.checkpoint import BlockData
+from fleet.checkpoint import BlockData, only
 from fleet.errors import CommunicationError, FleetError, UsageError
 from fleet.jobfiles.layouts import own_layout, own_layouts
 from fleet.ps.durable import storage
 from fleet.ps.durable.durability import SNAPSHOT_BYTES
-from fleet.ps.held.changed_keys import only
 from fleet.ps.held.holdings import Holdings, make_holdings
 from fleet.ps.held.requests import read_kept
 from fleet.ps.job.spec import JobSpec

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.observe.waits.waiting import workers_text
 from fleet.ps.durable import storage
-from fleet.ps.durable.saves import IDLE_S, Moved, SaveMoment, Saves, Write, copied
+from fleet.ps.durable.saves import IDLE_S, Moved, SaveMoment, Saves, Write, copied, in_place
 from fleet.ps.held.holdings import Holdings
 from fleet.ps.job.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
@@ -172,16 +172,17 @@ class Cuts:
                     return Reply(lost=self._why_lost(header.cut)), ()
                 if missing := self._missing(cut):
                     return Reply(missing=missing), ()
-                self._copy(cut, holdings)
+                self._copy(cut, holdings, header.tracked)
             dense = cut.contents.dense if header.want_dense and cut.contents is not None else ()
             return Reply(is_done=True, held_s=cut.held_s, is_copied=cut.is_copied), dense
 
-    def _copy(self, cut: _Cut, holdings: Holdings) -> None:
+    def _copy(self, cut: _Cut, holdings: Holdings, tracked: ps_pb2.Tracked) -> None:
         core = self._core
         with core.gate.closed:
-            contents = copied(holdings)
+            keys = core.mark(tracked)
+            contents = copied(holdings, keys)
             cut.is_copied = contents is not None
-            cut.contents = contents or storage.ServerContents.of(holdings, holdings.tables)
+            cut.contents = contents or in_place(holdings, keys)
             cut.moment = SaveMoment.of(core.state)
             cut.held_s = time.monotonic() - cut.began_at
             if cut.is_copied:

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fleet import _native
+from fleet.checkpoint import among, only
 from fleet.errors import CommunicationError, FleetError, UsageError
 from fleet.jobfiles.layouts import Layouts, own_layout, own_layouts
 from fleet.observe.waits.waiting import workers_text
 from fleet.ps.durable.cut import Cuts
 from fleet.ps.durable.durability import portions
 from fleet.ps.durable.saves import Saves
-from fleet.ps.held.changed_keys import among, only
 from fleet.ps.held.holdings import Holdings
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.snapshots import SnapshotWriter

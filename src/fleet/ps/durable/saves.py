@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
@@ -24,6 +24,7 @@ from fleet.cores import num_cores
 from fleet.errors import CheckpointError, DeadlineError, FleetError
 from fleet.ps.durable import storage
 from fleet.ps.held.holdings import Holdings
+from fleet.ps.held.touched import TableKeys
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire import callers
 
@@ -154,8 +155,12 @@ class Saves:
     Inside `applying` nothing changes.
     """
 
-    def __init__(self, applying: AbstractContextManager[object]) -> None:
+    def __init__(
+        self, applying: AbstractContextManager[object], mark: Callable[[ps_pb2.Tracked], Sequence[TableKeys]]
+    ) -> None:
+        """`mark` says, within `applying`, what changed since the parent of a save."""
         self._applying = applying
+        self._mark = mark
         self._beginning = threading.Lock()  # one save in the background at a time
         self._noting = threading.Lock()  # guards what follows
         self._writes: dict[str, Write] = {}
@@ -169,10 +174,14 @@ class Saves:
         folder, known = header.folder, self._writes.get(header.folder)
         if known is None and header.in_background and not header.values_only:
             with self._beginning:
-                known = self._writes.get(folder) or self._begin(holdings, folder, moment)
+                known = self._writes.get(folder) or self._begin(holdings, header, moment)
         if known is None:
-            storage.check_folder(holdings, folder)
-            save = partial(storage.save, holdings, folder, values_only=header.values_only)
+            path = storage.check_folder(holdings, folder)
+            if header.values_only or not header.tracked.mark:
+                save = partial(storage.save, holdings, folder, values_only=header.values_only)
+            else:
+                with self._applying:
+                    save = partial(storage.write, in_place(holdings, self._mark(header.tracked)), path)
             write = Write(folder, moment(), save, values_only=header.values_only, is_awaited=True)
             known = self.start(write)
         return self.answer(known, header)
@@ -212,9 +221,11 @@ class Saves:
                     del self._writes[folder]
         return known
 
-    def _begin(self, holdings: Holdings, folder: str, moment: Callable[[], SaveMoment]) -> Write | None:
+    def _begin(
+        self, holdings: Holdings, header: ps_pb2.SaveRequest.Header, moment: Callable[[], SaveMoment]
+    ) -> Write | None:
         """Copy, and begin to write; None if there is no room for a copy."""
-        path = storage.check_folder(holdings, folder)
+        path = storage.check_folder(holdings, header.folder)
         last = self._last_copy
         if last is not None and not last.ends():
             raise CheckpointError(
@@ -222,16 +233,33 @@ class Saves:
                 f"it for {IDLE_S:g} s; is its disk in order?"
             )
         with self._applying:
-            if (contents := copied(holdings)) is None:
+            if (contents := copied(holdings, self._mark(header.tracked))) is None:
                 return None
             work = partial(storage.write, contents, path)
-            self._last_copy = write = Write(folder, moment(), work)
+            self._last_copy = write = Write(header.folder, moment(), work)
         return self.start(write)
 
 
-def copied(holdings: Holdings) -> storage.ServerContents | None:
-    """A copy of what a server holds, made while nothing changes; None, and a word in the log, if there is no room."""
-    needed = sum(table.memory_bytes for table in holdings.tables)
+def in_place(holdings: Holdings, keys: Sequence[TableKeys] = ()) -> storage.ServerContents:
+    """What a server holds, without a copy but of the rows of `keys`, where it is known which have changed."""
+    tables = [_changed(holdings, index, keys) or table for index, table in enumerate(holdings.tables)]
+    return storage.ServerContents.of(holdings, tables)
+
+
+def _changed(holdings: Holdings, table: int, keys: Sequence[TableKeys]) -> checkpoint.ChangedRows | None:
+    """A copy of the rows of a table that have changed; None if all may have, or it lies on a disk."""
+    own = holdings.tables[table]
+    is_known = bool(keys) and not keys[table].is_all and not own.has_disk
+    return checkpoint.ChangedRows(own, keys[table].keys) if is_known else None
+
+
+def copied(holdings: Holdings, keys: Sequence[TableKeys] = ()) -> storage.ServerContents | None:
+    """A copy of what a server holds, made while nothing changes; None, and a word in the log, if there is no room.
+
+    Where `keys` says which rows have changed, of them alone.
+    """
+    whole = [table for i, table in enumerate(holdings.tables) if not keys or keys[i].is_all]
+    needed = sum(table.memory_bytes for table in whole)
     if (free := free_bytes()) is not None and free < needed + SPARE_BYTES:
         log.warning(
             "server %d has %d MB free and holds tables of %d MB: they are written while training waits",
@@ -243,7 +271,10 @@ def copied(holdings: Holdings) -> storage.ServerContents | None:
     try:
         # While a copy is made nobody trains.
         with ThreadPoolExecutor(min(8, num_cores()), "fleet-copy") as pool:
-            tables = [holdings.sealed(i) if t.has_disk else FrozenTable(t, pool) for i, t in enumerate(holdings.tables)]
+            tables = [
+                _changed(holdings, i, keys) or (holdings.sealed(i) if t.has_disk else FrozenTable(t, pool))
+                for i, t in enumerate(holdings.tables)
+            ]
             return storage.ServerContents.of(holdings, tables)
     except (MemoryError, OSError):
         log.warning("server %d has no room for a copy: it writes while training waits", holdings.server)

@@ -77,14 +77,17 @@ class ServerContents(NamedTuple):
     """What a server writes of a checkpoint: its tables, which may be copies, and copies of its other tensors."""
 
     holdings: Holdings
-    tables: Sequence[checkpoint.ReadableTable]
+    tables: Sequence[checkpoint.ReadableTable | checkpoint.ChangedRows]
+    """Of those that have changed in part, what has."""
     blocks: Sequence[checkpoint.BlockData]
     kept: Sequence[NDArray[Any]]
     dense: Sequence[Floats] = ()
     """The values of each dense group, which are those of the blocks."""
 
     @classmethod
-    def of(cls, holdings: Holdings, tables: Sequence[checkpoint.ReadableTable]) -> ServerContents:
+    def of(
+        cls, holdings: Holdings, tables: Sequence[checkpoint.ReadableTable | checkpoint.ChangedRows]
+    ) -> ServerContents:
         """These tables, with the dense blocks and the kept tensors as they are now."""
         groups = holdings.snapshot()
         blocks = _blocks_with_data(holdings, groups)
@@ -121,6 +124,7 @@ def export(contents: ServerContents, path: Path, moved: Callable[[], None] = lam
             moved=moved,
         )
         for spec, table in zip(job.tables, contents.tables, strict=True)
+        if not isinstance(table, checkpoint.ChangedRows)
     )
     _note_saved(holdings, "values", path, began_at)
     return account
@@ -134,7 +138,9 @@ def write(contents: ServerContents, path: Path, moved: Callable[[], None] = lamb
     pieces: list[checkpoint.Piece] = []
     for spec, table in zip(job.tables, contents.tables, strict=True):
         place, rule = (spec.name, path, server, job.num_servers), _rule(holdings, spec.rule.name)
-        if table.has_disk:
+        if isinstance(table, checkpoint.ChangedRows):
+            pieces += checkpoint.save_changed(table, *place, dtype=spec.dtype, rule=rule, moved=moved)
+        elif table.has_disk:
             pieces += checkpoint.save_sealed(_sealable(table), *place, dtype=spec.dtype, rule=rule, moved=moved)
         else:
             pieces += checkpoint.save_table(table, *place, dtype=spec.dtype, rule=rule, moved=moved)
@@ -153,10 +159,11 @@ def _sealable(table: checkpoint.ReadableTable) -> checkpoint.SealableTable:
 
 def check(holdings: Holdings, folder: Path) -> int:
     """Read and compare all that `load` would take over, and change nothing; the version that was saved."""
-    where, manifest = _opened(holdings, folder)
+    chain = _opened(holdings, folder)
+    where, manifest = chain[-1]
     _load_dense(holdings, manifest, where)
     checkpoint.load_kept(manifest, where, _kept(holdings), _passing(holdings))
-    for part in _table_parts(holdings, manifest, where):
+    for part in _table_parts(holdings, chain):
         part.check()
     return manifest.version
 
@@ -172,10 +179,11 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
     them before anything is. NoRoomError where a part was loaded, and there was no room for the rest.
     """
     began_at = time.monotonic()
-    where, manifest = _opened(holdings, folder)
+    chain = _opened(holdings, folder)
+    where, manifest = chain[-1]
     dense = _load_dense(holdings, manifest, where)  # read before anything is replaced
     kept = checkpoint.load_kept(manifest, where, _kept(holdings), _passing(holdings))
-    parts, rows = _table_parts(holdings, manifest, where), 0
+    parts, rows = _table_parts(holdings, chain), 0
     try:
         for part in parts:
             rows += part.load()
@@ -190,21 +198,20 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
     return Loaded(rows, manifest.version)
 
 
-def _opened(holdings: Holdings, folder: Path) -> tuple[Path, checkpoint.Manifest]:
-    where = checkpoint.find(check_folder(holdings, folder))
-    manifest = checkpoint.read_manifest(where)
-    _check_mode(holdings.job, manifest, where)
-    return where, manifest
+def _opened(holdings: Holdings, folder: Path) -> Sequence[checkpoint.Link]:
+    """The base, and the increments on it; what is no row of a table is in the last of them."""
+    chain = checkpoint.read_chain(check_folder(holdings, folder))
+    _check_mode(holdings.job, chain[-1].manifest, chain[-1].folder)
+    return chain
 
 
-def _table_parts(holdings: Holdings, manifest: checkpoint.Manifest, where: Path) -> list[checkpoint.TableLoad]:
+def _table_parts(holdings: Holdings, chain: Sequence[checkpoint.Link]) -> list[checkpoint.TableLoad]:
     """What this server loads of each table; CheckpointError if one does not fit."""
     job = holdings.job
     return [
         checkpoint.TableLoad(
             table,
-            manifest,
-            where,
+            chain,
             spec.name,
             holdings.server,
             job.num_servers,

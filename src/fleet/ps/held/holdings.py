@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fleet import _native
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.held.applicable import check_applicable, check_optimizers, check_room, raise_if_full
-from fleet.ps.held.changed_keys import DeletedKeyFiles
+from fleet.ps.held.deleted_keys import DeletedKeyFiles
 from fleet.ps.held.dense import DenseGroup, HostGroup, dense_group, host_dense
 from fleet.ps.held.log_lines import job_line
 from fleet.ps.held.requests import AssignedRows, PushedUpdate, reader_of

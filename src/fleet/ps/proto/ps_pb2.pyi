@@ -498,20 +498,22 @@ class LeaveReply(_message.Message):
 class SaveRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "folder", "values_only", "in_background", "timeout_ms", "cut")
+        __slots__ = ("caller", "folder", "values_only", "in_background", "timeout_ms", "cut", "tracked")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         FOLDER_FIELD_NUMBER: _ClassVar[int]
         VALUES_ONLY_FIELD_NUMBER: _ClassVar[int]
         IN_BACKGROUND_FIELD_NUMBER: _ClassVar[int]
         TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
         CUT_FIELD_NUMBER: _ClassVar[int]
+        TRACKED_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         folder: str
         values_only: bool
         in_background: bool
         timeout_ms: int
         cut: int
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., folder: _Optional[str] = ..., values_only: _Optional[bool] = ..., in_background: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., cut: _Optional[int] = ...) -> None: ...
+        tracked: Tracked
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., folder: _Optional[str] = ..., values_only: _Optional[bool] = ..., in_background: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., cut: _Optional[int] = ..., tracked: _Optional[_Union[Tracked, _Mapping]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -519,6 +521,16 @@ class SaveRequest(_message.Message):
     tensors: _containers.RepeatedScalarFieldContainer[bytes]
     padding: bytes
     def __init__(self, header: _Optional[_Union[SaveRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class Tracked(_message.Message):
+    __slots__ = ("chain", "mark", "parent")
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    chain: str
+    mark: str
+    parent: str
+    def __init__(self, chain: _Optional[str] = ..., mark: _Optional[str] = ..., parent: _Optional[str] = ...) -> None: ...
 
 class SaveReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
@@ -556,20 +568,22 @@ class CutRequest(_message.Message):
     TAKE: CutRequest.Phase
     DROP: CutRequest.Phase
     class Header(_message.Message):
-        __slots__ = ("caller", "cut", "phase", "taken", "timeout_ms", "want_dense")
+        __slots__ = ("caller", "cut", "phase", "taken", "timeout_ms", "want_dense", "tracked")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         CUT_FIELD_NUMBER: _ClassVar[int]
         PHASE_FIELD_NUMBER: _ClassVar[int]
         TAKEN_FIELD_NUMBER: _ClassVar[int]
         TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
         WANT_DENSE_FIELD_NUMBER: _ClassVar[int]
+        TRACKED_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         cut: int
         phase: CutRequest.Phase
         taken: _containers.RepeatedCompositeFieldContainer[Taken]
         timeout_ms: int
         want_dense: bool
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., cut: _Optional[int] = ..., phase: _Optional[_Union[CutRequest.Phase, str]] = ..., taken: _Optional[_Iterable[_Union[Taken, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., want_dense: _Optional[bool] = ...) -> None: ...
+        tracked: Tracked
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., cut: _Optional[int] = ..., phase: _Optional[_Union[CutRequest.Phase, str]] = ..., taken: _Optional[_Iterable[_Union[Taken, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., want_dense: _Optional[bool] = ..., tracked: _Optional[_Union[Tracked, _Mapping]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -84,7 +84,7 @@ class Service:
         self._notes = BoardNotes()
         self._absent_workers = AbsentWorkers(self.core, self.pushes.apply_if_complete)
         self._absent_workers.begin()
-        self._saves = Saves(self.core.gate.closed)
+        self._saves = Saves(self.core.gate.closed, self.core.mark)
         self._cuts = Cuts(self.core, self._saves)
         self._moving = Moving(self.core, self._saves, self._cuts)
         self._arriving = Arriving(self.core)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleet.errors import CheckpointError, CommunicationError, DeadlineError, MovedError, NotReadyError, UsageError
 from fleet.ps.held.holdings import Holdings, none
+from fleet.ps.held.touched import TableKeys, mark_part
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.proto import ps_pb2
@@ -121,6 +122,14 @@ class Core:
             self.is_torn.set()
             self.failure = f"{what}; it starts again, and makes that from its journal"
             self.refuse_failed()
+
+    def mark(self, tracked: ps_pb2.Tracked) -> Sequence[TableKeys]:
+        """Of a save that is part of a chain: what changed in each table since its parent. Within the closed gate."""
+        if not tracked.mark:
+            return ()
+        part = mark_part(f"saves into {tracked.chain}", tracked.parent, tracked.mark)
+        found: Sequence[TableKeys] = self.change(Kind.MARK, [part])
+        return found
 
     def once(
         self,

@@ -48,12 +48,15 @@ class Cut:
     """The dense groups of each server, if they were asked for."""
 
 
-def cut(client: Client, *, want_dense: bool = False) -> Cut:
-    """Have all servers keep what they hold at one moment: each push is there on all of them, or on none."""
+def cut(client: Client, *, want_dense: bool = False, tracked: ps_pb2.Tracked | None = None) -> Cut:
+    """Have all servers keep what they hold at one moment: each push is there on all of them, or on none.
+
+    `tracked`: of a save that is part of a chain.
+    """
     for attempt in range(1, NUM_ATTEMPTS + 1):
         server_set = client.server_set
         try:
-            return _Cutting(client, want_dense).make()
+            return _Cutting(client, want_dense, tracked).make()
         except MovedError:
             client.follow(server_set)
         except CutLostError as error:
@@ -66,8 +69,9 @@ def cut(client: Client, *, want_dense: bool = False) -> Cut:
 class _Cutting:
     """One attempt at a cut."""
 
-    def __init__(self, client: Client, want_dense: bool) -> None:
+    def __init__(self, client: Client, want_dense: bool, tracked: ps_pb2.Tracked | None) -> None:
         self._client = client
+        self._tracked = tracked
         self._want_dense = want_dense
         self._name = secrets.randbits(63) + 1
 
@@ -162,6 +166,7 @@ class _Cutting:
                 taken=[one.message() for one in wanted],
                 timeout_ms=int(wait_s * 1000),
                 want_dense=self._want_dense and phase == Phase.TAKE,
+                tracked=self._tracked if phase == Phase.TAKE else None,
             )
 
         return header

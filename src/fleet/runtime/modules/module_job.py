@@ -239,15 +239,17 @@ class ModuleJob:
         self._resharding.start()
 
     def save_persistables(self, *arguments: Any, **named: Any) -> Path:
-        """Write a checkpoint of everything on the servers."""
+        """Write a checkpoint of everything on the servers; `incremental`: of what changed since the last one there."""
         call = "fleet.save_persistables()"
         worker = self.worker(call)
+        incremental = named.pop("incremental", False)
+        if type(incremental) is not bool:
+            raise UsageTypeError(f"{call}: incremental must be True or False, got {incremental!r}")
         if len(arguments) + len(named) > 1:
             raise UsageTypeError(f"{call} takes one argument for modules; write fleet.save_persistables(dirname)")
         dirname = _folder_of(call, arguments, named)
-        return self._writer.save(
-            worker, call, dirname, lambda: _between_steps(worker, partial(saving.save, worker, dirname))
-        )
+        save = partial(saving.save, worker, dirname, incremental=incremental)
+        return self._writer.save(worker, call, dirname, lambda: _between_steps(worker, save))
 
     def save_inference_model(self, *arguments: Any, **named: Any) -> Path:
         """Write values only, as plain numpy files."""

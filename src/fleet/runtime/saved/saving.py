@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,6 +24,7 @@ from fleet.observe.metrics import events
 from fleet.observe.tracing.part import part
 from fleet.ps.job.named_spec import RuleSpec
 from fleet.ps.proto import ps_pb2
+from fleet.runtime.saved.increments import Increment, base_in
 from fleet.runtime.saved.once_for_all import once_for_all
 from fleet.runtime.saved.server_writes import SAVE_TIMEOUT_S, Written, write_one_moment
 
@@ -37,26 +39,39 @@ _log = logging.getLogger(__name__)
 
 
 @part("checkpoint")
-def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[checkpoint.FileInfo]] | None = None) -> Path:
+def save(
+    worker: Worker,
+    folder: Folder,
+    beside: Callable[[Path], Sequence[checkpoint.FileInfo]] | None = None,
+    *,
+    incremental: bool = False,
+) -> Path:
     """Write a checkpoint: tables, rule state, counters, dense parameters, all of one moment. Servers write at once.
 
-    `beside` may write files of its own into the folder that it is given, and tells which.
+    `beside` may write files of its own into the folder that it is given, and tells which. `incremental`: rows that have
+    not changed since the last save into this folder are left out, where servers know which.
     """
     worker.policy.flush()
     warn_of_lost_state(worker, folder)
     worker.send_kept()
+    client, to = worker.client, Path(os.path.realpath(folder))
     with checkpoint.saving(folder) as writing:
-        written = write_one_moment(worker.client, writing, values_only=False)
+        increment = Increment(client, to, writing, base_in(to)) if incremental else None
+        written = write_one_moment(client, writing, values_only=False, increment=increment)
+        pieces = written.read(checkpoint.pieces_from_text)
+        inside = checkpoint.next_increment(to)
+        parent = None if increment is None else increment.parent(pieces, inside)
         manifest = checkpoint.Manifest(
             written.version,
             worker.client.num_servers,
-            written.read(checkpoint.pieces_from_text),
+            pieces,
             job=json.loads(worker.client.server_set.job.to_json()),
             others=() if beside is None else tuple(beside(writing)),
             steps=written.steps,
             versions=written.versions,
+            parent=parent,
         )
-        made = checkpoint.commit(writing, folder, manifest)
+        made = checkpoint.commit(writing, to if parent is None else inside, manifest)
     events.note("checkpoint", f"version {written.version}, in {folder}")
     return made
 

@@ -11,6 +11,7 @@ from fleet.errors import CheckpointError, DeadlineError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.together.cutting import NUM_ATTEMPTS, Cut, CutLostError, cut
 from fleet.ps.worker.calling.client import Client
+from fleet.runtime.saved.increments import Increment
 
 # Writing a hundred gigabytes takes a while.
 SAVE_TIMEOUT_S = 3600.0
@@ -58,7 +59,10 @@ class ServerWrites:
         background: bool = False,
         values_only: bool = False,
         cut: Cut | None = None,
+        increment: Increment | None = None,
     ) -> None:
+        self.increment = increment
+        """What the save builds on, where it is part of a chain."""
         self._client = client
         self._writing = writing
         self._values_only = values_only
@@ -80,6 +84,7 @@ class ServerWrites:
                 in_background=background,
                 timeout_ms=int(wait_s * 1000),
                 cut=0 if self._cut is None else self._cut.name,
+                tracked=None if self.increment is None or self._cut is not None else self.increment.tracked,
             ),
             timeout_s=SAVE_TIMEOUT_S,
         )
@@ -123,15 +128,17 @@ class ServerWrites:
                 )
 
 
-def write_one_moment(client: Client, writing: Path, *, values_only: bool) -> Written:
+def write_one_moment(
+    client: Client, writing: Path, *, values_only: bool, increment: Increment | None = None
+) -> Written:
     """Let all servers write what they hold at one moment, while others train on.
 
     In sync mode this worker is between two steps, and so are the servers. In the other modes they make a cut.
     """
     if client.job.mode == "sync":
-        return ServerWrites(client, writing, values_only=values_only).wait()
+        return ServerWrites(client, writing, values_only=values_only, increment=increment).wait()
     for attempt in range(1, NUM_ATTEMPTS + 1):
-        made = cut(client, want_dense=values_only)
+        made = cut(client, want_dense=values_only, tracked=None if increment is None else increment.tracked)
         try:
             return ServerWrites(client, writing, values_only=values_only, cut=made).wait()
         except CutLostError as error:

@@ -49,7 +49,9 @@ class Checkpoint:
     `load_state_dict`. Of schedulers and extras, worker 0's state is saved for all.
 
     `keep`: how many of the newest stay. `best`: whether the highest ("max") or the lowest ("min") metric of `save` is
-    the best, which stays as well. `resume`: load the newest now. `background=False`: `save` returns when all is
+    the best, which stays as well. `full_every`: beside servers, only every so many-th save has all rows; those between
+    have what changed since the one before, and stay as long as the whole one that they build on, which `keep` counts.
+    `resume`: load the newest now. `background=False`: `save` returns when all is
     written. `timeout_s`: how long nobody may have written a file before a save is given up.
     """
 
@@ -65,11 +67,14 @@ class Checkpoint:
         keep: int = 2,
         best: Best | None = None,
         resume: bool = False,
+        full_every: int = 1,
         background: bool = True,
         timeout_s: float = 300.0,
     ) -> None:
         if type(keep) is not int or keep < 1:
             raise UsageError(f"keep must be the number of checkpoints to keep, at least 1, got {keep!r}")
+        if type(full_every) is not int or full_every < 1:
+            raise UsageError(f"full_every must be a whole number of saves, at least 1, got {full_every!r}")
         if not timeout_s > 0:
             raise UsageError(f"timeout_s must be a number of seconds > 0, got {timeout_s!r}")
         if best not in (None, "max", "min"):
@@ -78,7 +83,7 @@ class Checkpoint:
         self._steps = StepFolders(folder, self._run.CONTENTS)
         self._best: Best | None = best
         self._background = background
-        self._run.agree(self._steps, Keep(keep, best), timeout_s)
+        self._run.agree(self._steps, Keep(keep, best, full_every), timeout_s)
         self._run.before_end(self._finish)
         self._saving: Saving | None = None
         self._step = 0

@@ -115,7 +115,7 @@ def check_settings(workers: RunWorkers, settings: Sequence[object]) -> str:
 
 def settings_of(steps: StepFolders, keep: Keep, objects: RunObjects) -> list[object]:
     """What must be the same on every worker."""
-    return [str(steps.folder), keep.newest, f"best {keep.best}", *objects.names()]
+    return [str(steps.folder), keep.newest, keep.full_every, f"best {keep.best}", *objects.names()]
 
 
 class CollectiveRun(Run):
@@ -131,6 +131,11 @@ class CollectiveRun(Run):
 
     def agree(self, steps: StepFolders, keep: Keep, timeout_s: float) -> None:
         store = None
+        if keep.full_every > 1:
+            raise UsageError(
+                f"fleet.Checkpoint: full_every={keep.full_every} is for rows on servers, of which a collective job has "
+                "none; leave it out"
+            )
         if self.workers.size > 1:
             name = check_settings(self.workers, settings_of(steps, keep, self._parts.objects))
             store = SaveStore(dist.distributed_c10d._get_default_store(), name)

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from fleet.checkpoint import Account, read_manifest
+from fleet.checkpoint import Account, Manifest, read_contents
 from fleet.errors import CheckpointError
 from fleet.ps.job.spec import JobSpec
 from fleet.ps.together.worker_meetings import WorkerMeetings
@@ -150,7 +150,7 @@ class ServedRestore:
     def _check_job(self) -> None:
         """CheckpointError if tables or other tensors of the model are not as they were saved, before any is loaded."""
         where, job = self._source.where, self._parts.worker.client.job
-        saved = JobSpec.from_json(json.dumps(read_manifest(self._source.folder).job))
+        saved = JobSpec.from_json(json.dumps(read_contents(self._source.folder, Manifest).job))
         tables = {spec.name: spec for spec in saved.tables}
         for spec in job.tables:
             if (known := tables.get(spec.name)) is None:

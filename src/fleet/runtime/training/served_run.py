@@ -23,6 +23,7 @@ from fleet.ps.together.worker_meetings import NotComingError, WorkerMeetings
 from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.runtime.modules.module_job import ModuleJob
 from fleet.runtime.saved import saving
+from fleet.runtime.saved.increments import Increment
 from fleet.runtime.saved.server_writes import ServerWrites
 from fleet.runtime.training.elements import CheckpointSource
 from fleet.runtime.training.objects import RunObjects
@@ -182,7 +183,9 @@ class ServedRun(Run):
                 with self.workers.giving_signs(topic):
                     saving.warn_of_lost_state(self._worker, steps.path(step))
                     self._worker.send_kept()
-                    writes = ServerWrites(self._worker.client, writing, background=background)
+                    increment = self._increment(steps, keep, writing)
+                    client = self._worker.client
+                    writes = ServerWrites(client, writing, background=background, increment=increment)
             except Exception as error:
                 failure = text_of(error)
             if not is_sync:
@@ -195,6 +198,14 @@ class ServedRun(Run):
         writer = ServedWriter(target, number, step, metric, writing, failure or captured, writes)
         writer.start()
         return writer
+
+    def _increment(self, steps: StepFolders, keep: Keep, writing: Path) -> Increment | None:
+        """What this save builds on; None where every save is whole."""
+        if keep.full_every == 1:
+            return None
+        newest = max(steps.complete(), default=None)
+        newest_path = None if newest is None else steps.path(newest)
+        return Increment(self._worker.client, steps.folder, writing, newest_path, keep.full_every)
 
     def _begin(self, number: int, step: int, captured: Captured | str) -> tuple[Path, int]:
         """Wait until every worker has come; returns the folder to write, and the step that it is of.

@@ -118,14 +118,16 @@ class ServedWriter(threading.Thread):
             accounts.append(Account.from_text(account["account"], f"worker {worker}"))
         manifest = TrainingManifest.of(accounts, self._metric)
         assert written is not None  # otherwise worker 0 has said why not
-        job = target.worker.client.server_set.job
+        job, pieces = target.worker.client.server_set.job, written.read(pieces_from_text)
+        increment = None if self._writes is None else self._writes.increment
         of_servers = Manifest(
             written.version,
             job.num_servers,
-            written.read(pieces_from_text),
+            pieces,
             json.loads(job.to_json()),
             steps=written.steps,
             versions=written.versions,
+            parent=None if increment is None else increment.parent(pieces, target.steps.path(self._step)),
         )
         whole = manifest.within(of_servers)
         target.steps.commit(self._writing, self._step, whole)

@@ -39,10 +39,12 @@ class Captured:
 
 @dataclass(frozen=True)
 class Keep:
-    """Which checkpoints stay: the newest, and the best if there is a metric."""
+    """Which checkpoints stay: the newest whole ones with their increments, and the best if there is a metric."""
 
     newest: int
     best: Best | None = None
+    full_every: int = 1
+    """How many saves come to a whole one; the others are increments."""
 
     def prune(self, steps: StepFolders) -> None:
         """Delete the others; the new one is there whatever comes of it."""

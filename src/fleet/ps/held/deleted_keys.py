@@ -1,9 +1,8 @@
-"""Chosen ones among exported rows; the keys of deleted rows, as files for other copies."""
+"""The keys of deleted rows, as files for other copies."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,21 +10,6 @@ from numpy.typing import NDArray
 from fleet.checkpoint.files.names import file_name_of
 from fleet.errors import UsageError
 from fleet.ps.held.applicable import raise_if_full
-
-
-def only(rows: dict[str, Any], chosen: Callable[[NDArray[np.int64]], NDArray[np.bool_]]) -> dict[str, Any]:
-    """The chosen ones among exported rows, and among keys that wait for a row."""
-    masks = {False: chosen(rows["keys"]), True: chosen(rows["waiting_keys"]) if "waiting_keys" in rows else None}
-    return {name: array[masks[name.startswith("waiting_")]] for name, array in rows.items()}
-
-
-def among(own: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of `own` are among `keys`, which are ascending."""
-    if not len(keys):
-        return np.zeros(len(own), bool)
-    at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
-    found: NDArray[np.bool_] = keys[at] == own
-    return found
 
 
 class DeletedKeyFiles:

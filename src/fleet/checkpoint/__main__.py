@@ -1,4 +1,4 @@
-"""`python -m fleet.checkpoint verify FOLDER`: whether what was saved there is whole."""
+"""`python -m fleet.checkpoint verify FOLDER`: whether what was saved there is whole; `compact`: fold its increments."""
 
 import sys
 

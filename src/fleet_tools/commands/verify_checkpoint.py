@@ -3,22 +3,27 @@
 import sys
 from pathlib import Path
 
+from fleet.checkpoint import Manifest, read_chain
 from fleet.checkpoint.files.files import check_file
 from fleet.checkpoint.folders.contents import Contents
 from fleet.checkpoint.folders.folder import find, read_contents
 from fleet.errors import CheckpointError, UsageError
+from fleet_tools.commands.compact_checkpoint import compact
 
 _USAGE = (
-    "python -m fleet.checkpoint verify FOLDER: one checkpoint, the folder of fleet.Checkpoint, or an inference copy"
+    "python -m fleet.checkpoint verify FOLDER: one checkpoint, the folder of fleet.Checkpoint, or an inference copy; "
+    "compact FOLDER: fold the increments there into one whole save"
 )
 
 
 def main(arguments: list[str]) -> int:
     """Say in one line what is whole; 0 if all is, 1 if something is damaged, 2 if there is nothing to look at."""
-    if len(arguments) != 2 or arguments[0] != "verify":
+    if len(arguments) != 2 or arguments[0] not in ("verify", "compact"):
         print(_USAGE, file=sys.stderr)
         return 2
     folder = Path(arguments[1])
+    if arguments[0] == "compact":
+        return _compact(folder)
     try:
         saves = saves_in(folder)
     except UsageError as error:
@@ -36,6 +41,15 @@ def main(arguments: list[str]) -> int:
     others = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     print(f"{folder} is not whole: {wrong[0]}{others}" + (f"; whole is: {'; '.join(whole)}" if whole else ""))
     return 1
+
+
+def _compact(folder: Path) -> int:
+    try:
+        print(compact(folder))
+    except (UsageError, CheckpointError) as error:
+        print(f"checkpoint: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+    return 0
 
 
 def saves_in(folder: Path) -> list[tuple[Path, type[Contents]]]:
@@ -59,13 +73,25 @@ def saves_in(folder: Path) -> list[tuple[Path, type[Contents]]]:
 
 
 def verify(folder: Path, kind: type[Contents]) -> str:
-    """Read every byte of a save, and say what it is; CheckpointError that names the first file that is damaged."""
+    """Read every byte of a save, and of the increments that lie in its folder, and say what it is.
+
+    CheckpointError that names the first file that is damaged.
+    """
     where = find(folder, kind)
-    contents = read_contents(where, kind)
-    for info in contents.files:
-        check_file(where / info.name, info)
-    size = sum(info.size_bytes for info in contents.files)
-    return f"{contents.WHAT} of {len(contents.files)} files, {size / 1e6:,.1f} MB"
+    saves: list[tuple[Path, Contents]] = [(where, read_contents(where, kind))]
+    increments = ""
+    if kind is Manifest:
+        chain = read_chain(where)
+        # Steps lie beside each other and are looked at one by one.
+        saves = [*chain] if chain[-1].folder != where else [*chain[-1:]]
+        increments = f" with {len(chain) - 1} increments" if len(saves) > 1 else ""
+        if len(saves) < len(chain):
+            increments = f" on {chain[-2].folder.name}"
+    files = [(path / info.name, info) for path, contents in saves for info in contents.files]
+    for path, info in files:
+        check_file(path, info)
+    size = sum(info.size_bytes for _, info in files)
+    return f"{kind.WHAT}{increments} of {len(files)} files, {size / 1e6:,.1f} MB"
 
 
 def _is_found(folder: Path, kind: type[Contents]) -> bool:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 import fleet
-from fleet.checkpoint import Manifest, read_chain, read_contents
-from fleet.errors import CheckpointError
+from fleet.checkpoint import Manifest, StepFolders, read_chain, read_contents, read_manifest
+from fleet.errors import CheckpointError, UsageError
 from fleet.ps.job.entries import CountFilterEntry
+from fleet_tools.commands.compact_checkpoint import compact
+from fleet_tools.commands.verify_checkpoint import main
 from support.increments import tables_in
+from support.parity.saved import differences, saved
 from support.parity.training import Trainer, joined, served, strategy
 
 pytestmark = pytest.mark.timeout(120)
@@ -24,9 +31,9 @@ NUM_IDS = 400
 class Two(nn.Module):
     """Two tables with different rules, one of whose keys wait for a row; and a layer."""
 
-    def __init__(self) -> None:
+    def __init__(self, **ads: Any) -> None:
         super().__init__()
-        self.ads = fleet.nn.Embedding(3, table="ads", rule=fleet.rules.Adagrad(lr=0.1))
+        self.ads = fleet.nn.Embedding(3, table="ads", rule=fleet.rules.Adagrad(lr=0.1), **ads)
         self.users = fleet.nn.Embedding(2, table="users", rule=fleet.rules.Adam(lr=0.1), entry=CountFilterEntry(2))
         self.out = nn.Linear(5, 1)
 
@@ -135,3 +142,137 @@ def test_a_chain_that_is_not_whole_is_refused(what: str, tmp_path: Path) -> None
             one.fleet.load_model(chain)
         after = one.fleet.gather_state_dict(one.model)
         assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_steps_between_whole_ones_have_what_changed_and_go_with_them(tmp_path: Path) -> None:
+    folder = tmp_path / "steps"
+
+    def there() -> dict[int, bool]:
+        steps = StepFolders(folder, Manifest).complete()[::-1]
+        return {step: read_contents(folder / f"step-{step:08}", Manifest).parent is None for step in steps}
+
+    with served(2) as (endpoints, _), joined(endpoints, model=Two()) as one:
+        parts: dict[str, Any] = {"model": one.model, "optimizer": one.optimizer}
+        checkpoint = fleet.Checkpoint(folder, **parts, keep=1, best="max", full_every=3)
+        found = []
+        for step in range(1, 10):
+            train(one, *(range(NUM_IDS) if step == 1 else (step, step + 1)))
+            checkpoint.save(step, metric=1.0 if step == 5 else 0.0)
+            checkpoint.wait()
+            found.append(there())
+        # The best, step 5, keeps the whole one that it builds on.
+        assert found[2] == {1: True, 2: False, 3: False}
+        assert found[4] == {4: True, 5: False}
+        assert found[8] == {4: True, 5: False, 7: True, 8: False, 9: False}
+        assert rows_in(folder / "step-00000009") < 10 < NUM_IDS <= rows_in(folder / "step-00000007")
+        one.fleet.save_persistables(tmp_path / "whole")
+        newest = folder / "step-00000009"
+        assert tables_in(newest) == tables_in(tmp_path / "whole")
+        assert main(["verify", str(folder)]) == 0
+        before = one.fleet.gather_state_dict(one.model)
+        checkpoint.close()
+        with pytest.raises(UsageError, match="step-00000008 builds on .*step-00000007; give .*step-00000008, or"):
+            compact(folder / "step-00000007")
+        assert "2 increments are folded" in compact(folder)
+        assert there()[9]
+        assert tables_in(newest) == tables_in(tmp_path / "whole")
+    with served(1) as (endpoints, _), joined(endpoints, model=Two()) as one:
+        checkpoint = fleet.Checkpoint(folder, model=one.model, optimizer=one.optimizer, full_every=3, resume=True)
+        assert checkpoint.step == 9
+        again = one.fleet.gather_state_dict(one.model)
+        assert all(torch.equal(before[name], again[name]) for name in before)
+        checkpoint.close()
+    wrong: Any
+    for wrong in (0, 2.5):
+        with pytest.raises(UsageError, match=f"full_every must be a whole number of saves, at least 1, got {wrong}"):
+            fleet.Checkpoint(folder, **parts, full_every=wrong)
+
+
+def test_increments_are_folded_into_one_whole_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chain, whole = tmp_path / "chain", tmp_path / "whole"
+    with served(2) as (endpoints, _), joined(endpoints, model=Two()) as one:
+        for ids in (range(NUM_IDS), (1, 2), (3, 900)):
+            train(one, *ids)
+            one.fleet.save_persistables(chain, incremental=True)
+        one.fleet.save_persistables(whole)
+    assert main(["verify", str(chain)]) == 0
+    assert "is whole: chain, checkpoint with 2 increments of" in capsys.readouterr().out
+    assert main(["compact", str(chain / "increment-00000001")]) == 2
+    assert "is one increment of several; give" in capsys.readouterr().err
+    with pytest.raises(CheckpointError, match="holds increments of another save, and a whole"):
+        read_manifest(chain)
+    piece = next((chain / "increment-00000001").glob("table-*"))
+    kept = piece.read_bytes()
+    piece.write_bytes(kept[:-1] + b"?")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    assert main(["verify", str(chain)]) == 1
+    assert main(["compact", str(chain)]) == 1
+    assert "is damaged" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before, "nothing half-written stays"
+    piece.write_bytes(kept)
+    assert main(["compact", str(chain)]) == 0
+    assert "is one whole save now" in capsys.readouterr().out
+    assert not list(chain.glob("increment-*"))
+    assert tables_in(chain) == tables_in(whole)
+    assert differences(saved(chain), saved(whole)) == []
+    assert main(["compact", str(chain)]) == 0
+    assert "is one whole save already: nothing was done" in capsys.readouterr().out
+    assert main(["compact", str(tmp_path)]) == 1
+    assert main(["compact", str(tmp_path / "nothing")]) == 2
+    assert main(["shrink", str(chain)]) == 2
+
+
+OPERATIONS = st.one_of(
+    st.tuples(st.just("train"), st.lists(st.integers(0, 60), max_size=6)),
+    st.tuples(st.just("shrink"), st.integers(1, 6)),
+    st.tuples(st.just("write"), st.lists(st.integers(0, 60), max_size=3, unique=True)),
+    st.tuples(st.just("crowd"), st.integers(1000, 1_000_000)),
+    st.tuples(st.sampled_from(["save", "lost", "compact", "load"]), st.none()),
+)
+
+
+def many(one: Trainer, folder: Path, operations: list[tuple[str, Any]]) -> None:
+    """Do what is asked for, in turn, save once more, and compare with a whole save of the same moment."""
+    chain, whole = folder / "chain", folder / "whole"
+    given: Any
+    for what, given in (("save", None), *operations, ("save", None)):
+        match what:
+            case "train":
+                train(one, 70, *given)
+            case "shrink":
+                one.fleet.shrink(unseen_steps=given)
+            case "write":
+                one.fleet.load_rows("ads", torch.tensor(given, dtype=torch.int64), torch.ones(len(given), 3))
+            case "crowd":  # some rows of a table with a ceiling go
+                train(one, *range(given, given + 500))
+            case "save":
+                one.fleet.save_persistables(chain, incremental=True)
+            case "lost":  # the servers have marked it, and nobody commits it
+                with pytest.raises(KeyboardInterrupt), pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(fleet.checkpoint, "commit", Interrupts())
+                    one.fleet.save_persistables(chain, incremental=True)
+            case "compact":
+                compact(chain)
+            case "load":
+                one.fleet.load_model(chain)
+    one.fleet.save_persistables(whole)
+    expected = tables_in(whole)
+    assert all(tables_in(chain, num_servers) == expected for num_servers in (1, 2, 3))
+
+
+class Interrupts:
+    def __call__(self, *_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("examples", [5, pytest.param(300, marks=pytest.mark.exhaustive)])
+def test_after_whatever_happens_a_chain_is_the_whole_save(examples: int, tmp_path: Path) -> None:
+    numbers = count()
+    with served(2) as (endpoints, _), joined(endpoints, strategy=strategy("async"), model=Two(max_bytes=60_000)) as one:
+
+        @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @given(st.lists(OPERATIONS, min_size=3, max_size=12))
+        def run(operations: list[tuple[str, Any]]) -> None:
+            many(one, tmp_path / str(next(numbers)), operations)
+
+        run()

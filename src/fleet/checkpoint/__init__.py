@@ -33,7 +33,7 @@ from fleet.checkpoint.files.pieces import read_piece as read_piece
 from fleet.checkpoint.files.pieces import write_piece as write_piece
 from fleet.checkpoint.files.tensor_form import DTYPES as DTYPES
 from fleet.checkpoint.files.tensor_form import Form as Form
-from fleet.checkpoint.folders.chain import Link as Link
+from fleet.checkpoint.folders.chain import ChainLink as ChainLink
 from fleet.checkpoint.folders.chain import newest as newest
 from fleet.checkpoint.folders.chain import next_increment as next_increment
 from fleet.checkpoint.folders.chain import parent_at as parent_at
@@ -61,7 +61,7 @@ from fleet.checkpoint.runs.steps import Best as Best
 from fleet.checkpoint.runs.steps import StepFolders as StepFolders
 from fleet.checkpoint.runs.training import Account as Account
 from fleet.checkpoint.runs.training import TrainingManifest as TrainingManifest
-from fleet.checkpoint.state.changed import ChangedRows as ChangedRows
+from fleet.checkpoint.state.changed import TouchedRows as TouchedRows
 from fleet.checkpoint.state.changed import save_changed as save_changed
 from fleet.checkpoint.state.dense import load_dense as load_dense
 from fleet.checkpoint.state.dense import save_dense as save_dense

@@ -222,9 +222,8 @@ class ServerCalls(Questions):
         """Write a checkpoint of everything on the servers, on a file system that all share; every worker calls it.
 
         Worker 0 has it written and waits for nobody, so that it may also call this alone; the others wait for it. It
-        takes the folder to write: `save_persistables(dirname)`. With `incremental=True` only rows that changed or were
-        deleted since the last such save are written, beside it in DIRNAME/increment-00000001 and so on; `load_model`
-        takes both. It is a whole save where there is none to build on, or nobody knows what has changed since.
+        takes the folder to write: `save_persistables(dirname)`. With `incremental=True` what changed since the last such
+        save there is written, into DIRNAME/increment-00000001 and so on, and all where nobody knows what has.
         """
         if self._is_collective and self._registered is None:
             raise UsageError(

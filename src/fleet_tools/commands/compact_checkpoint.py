@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fleet.checkpoint import (
-    Link,
+    ChainLink,
     Manifest,
     Piece,
     StepFolders,
@@ -62,7 +62,7 @@ def _parent_of(folder: Path) -> Path | None:
     return None if parent is None else (folder / parent.folder).resolve()
 
 
-def _folded(chain: Sequence[Link], writing: Path) -> Manifest:
+def _folded(chain: Sequence[ChainLink], writing: Path) -> Manifest:
     """Load and save what each server held, and copy what else belongs to the newest save."""
     newest = chain[-1]
     job = JobSpec.from_json(json.dumps(newest.manifest.job))

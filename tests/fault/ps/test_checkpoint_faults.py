@@ -16,7 +16,7 @@ import pytest
 
 from fleet.checkpoint import (
     BlockForm,
-    Link,
+    ChainLink,
     Manifest,
     TableLoad,
     begin,
@@ -85,7 +85,7 @@ def check(folder: Path) -> int:
     manifest = read_manifest(where)
     check_files(where, manifest, reread=True)
     table = FakeTable()
-    assert TableLoad(table, [Link(where, manifest)], "ads", 0, 1, dtype="float32", rule="adam").load() == 300
+    assert TableLoad(table, [ChainLink(where, manifest)], "ads", 0, 1, dtype="float32", rule="adam").load() == 300
     assert (table.rows["values"] == manifest.version).all()
     (block,) = load_dense(manifest, where, [BlockForm("w", 0, 50, 50, "sgd")])
     assert (block.values == manifest.version).all()
@@ -250,4 +250,7 @@ def test_servers_write_from_processes_of_their_own(tmp_path: Path) -> None:
     commit(writing, tmp_path / "c", Manifest(1, 3, tuple(pieces)), reread=True)
     manifest = read_manifest(find(tmp_path / "c"))
     table = FakeTable()
-    assert TableLoad(table, [Link(tmp_path / "c", manifest)], "ads", 0, 1, dtype="float32", rule="adam").load() == 2000
+    assert (
+        TableLoad(table, [ChainLink(tmp_path / "c", manifest)], "ads", 0, 1, dtype="float32", rule="adam").load()
+        == 2000
+    )

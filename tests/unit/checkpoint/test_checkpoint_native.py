@@ -11,8 +11,8 @@ import pytest
 
 from fleet import _native
 from fleet.checkpoint import (
+    ChainLink,
     InferenceIndex,
-    Link,
     Manifest,
     TableLike,
     TableLoad,
@@ -102,7 +102,7 @@ def test_training_goes_on(tmp_path: Path, form: dict[str, Any], before: int, aft
 
     loaded = [make(form) for _ in range(after)]
     for server, table in enumerate(loaded):
-        rows = TableLoad(table, [Link(where, manifest)], "ads", server, after, **dtype_and_rule(form)).load()
+        rows = TableLoad(table, [ChainLink(where, manifest)], "ads", server, after, **dtype_and_rule(form)).load()
         assert rows == len(table)
     assert same(everything(loaded), everything(tables))
     train(tables, range(8, 12))

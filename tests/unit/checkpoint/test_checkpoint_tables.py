@@ -12,7 +12,7 @@ import pytest
 
 from fleet import _native
 from fleet.checkpoint import (
-    Link,
+    ChainLink,
     Manifest,
     TableLoad,
     abort,
@@ -62,7 +62,7 @@ def load(folder: Path, num_servers: int, name: str = "ads", rule: str = "adam", 
     tables = [FakeTable(**form) for _ in range(num_servers)]
     for server, table in enumerate(tables):
         count = TableLoad(
-            table, [Link(where, manifest)], name, server, num_servers, dtype=table.dtype, rule=rule
+            table, [ChainLink(where, manifest)], name, server, num_servers, dtype=table.dtype, rule=rule
         ).load()
         assert count == len(table)
     return tables
@@ -120,11 +120,11 @@ def test_only_pieces_that_can_hold_own_keys_are_read(tmp_path: Path) -> None:
         if piece.server >= 2:
             (where / piece.file.name).unlink()
     table = FakeTable()
-    TableLoad(table, [Link(where, manifest)], "ads", 1, 4, **SMALL).load()
-    TableLoad(table, [Link(where, manifest)], "ads", 0, 2, **SMALL).load()
+    TableLoad(table, [ChainLink(where, manifest)], "ads", 1, 4, **SMALL).load()
+    TableLoad(table, [ChainLink(where, manifest)], "ads", 0, 2, **SMALL).load()
     assert len(table) > 100
     with pytest.raises(CheckpointError, match="server-002-of-004.* is missing"):
-        TableLoad(table, [Link(where, manifest)], "ads", 1, 2, **SMALL).load()
+        TableLoad(table, [ChainLink(where, manifest)], "ads", 1, 2, **SMALL).load()
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 7), (8, 4), (5, 5), (1000, 999)])
@@ -142,7 +142,7 @@ def test_a_load_replaces_what_the_table_held(tmp_path: Path) -> None:
     save(servers_with(rows, 1), tmp_path / "c")
     table = servers_with(random_rows(70, 3, seed=1), 1)[0]
     where = find(tmp_path / "c")
-    TableLoad(table, [Link(where, read_manifest(where))], "ads", 0, 1, **SMALL).load()
+    TableLoad(table, [ChainLink(where, read_manifest(where))], "ads", 0, 1, **SMALL).load()
     assert same(table.rows, rows)
 
 
@@ -171,7 +171,7 @@ def test_a_damaged_piece_leaves_the_table_empty_not_half_full(tmp_path: Path) ->
     path.write_bytes(data)
     table = servers_with(random_rows(9, seed=1), 1)[0]
     with pytest.raises(CheckpointError, match=f"{path.name} is damaged: its checksum"):
-        TableLoad(table, [Link(tmp_path / "c", manifest)], "ads", 0, 1, **SMALL).load()
+        TableLoad(table, [ChainLink(tmp_path / "c", manifest)], "ads", 0, 1, **SMALL).load()
     assert len(table) == 0
 
 
@@ -180,10 +180,10 @@ def test_a_missing_or_short_piece_changes_nothing(tmp_path: Path) -> None:
     table = servers_with(random_rows(9, seed=1), 1)[0]
     os.truncate(tmp_path / "c" / manifest.files[-1].name, 100)
     with pytest.raises(CheckpointError, match="it has 100 bytes"):
-        TableLoad(table, [Link(tmp_path / "c", manifest)], "ads", 0, 1, **SMALL).load()
+        TableLoad(table, [ChainLink(tmp_path / "c", manifest)], "ads", 0, 1, **SMALL).load()
     (tmp_path / "c" / manifest.files[-1].name).unlink()
     with pytest.raises(CheckpointError, match="is missing"):
-        TableLoad(table, [Link(tmp_path / "c", manifest)], "ads", 0, 1, **SMALL).load()
+        TableLoad(table, [ChainLink(tmp_path / "c", manifest)], "ads", 0, 1, **SMALL).load()
     assert len(table) == 9
 
 

@@ -21,7 +21,7 @@ from fleet.checkpoint.folders.manifest import Manifest, Parent
 from fleet.errors import CheckpointError
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """One save of a chain."""
 
     folder: Path
@@ -51,10 +51,10 @@ def next_increment(base: Path) -> Path:
     return base / f"increment-{number + 1:08}"
 
 
-def read_chain(folder: str | os.PathLike[str]) -> list[Link]:
+def read_chain(folder: str | os.PathLike[str]) -> list[ChainLink]:
     """The saves of which a checkpoint is made, its base first; CheckpointError if one is missing, or another."""
     where = newest(folder)
-    links = [Link(where, read_contents(where, Manifest))]
+    links = [ChainLink(where, read_contents(where, Manifest))]
     while (parent := links[0].manifest.parent) is not None:
         links.insert(0, _parent_of(links[0], parent))
     return links
@@ -66,8 +66,8 @@ def read_manifest(folder: Path) -> Manifest:
     if manifest.parent is not None or increments_in(folder):
         what = "holds increments of" if manifest.parent is None else "is an increment on"
         raise CheckpointError(
-            f"{folder} {what} another save, and a whole checkpoint is needed here: python -m fleet.checkpoint compact "
-            f"{folder} makes one of it"
+            f"{folder} {what} another save, and a whole one is needed here; fold it: python -m fleet.checkpoint compact "
+            f"{folder}"
         )
     return manifest
 
@@ -78,7 +78,7 @@ def parent_at(folder: Path, of: Path) -> Parent:
     return Parent(os.path.relpath(folder, of), Manifest.from_text(text, str(folder / Manifest.FILE)).save, _sum(text))
 
 
-def _parent_of(child: Link, parent: Parent) -> Link:
+def _parent_of(child: ChainLink, parent: Parent) -> ChainLink:
     where = Path(os.path.normpath(child.folder / parent.folder))
     what = f"{child.folder} has only what changed since save {parent.save} in {where}"
     try:
@@ -87,7 +87,7 @@ def _parent_of(child: Link, parent: Parent) -> Link:
         raise CheckpointError(f"{what}, and that cannot be read: {error}; bring it back") from None
     if _sum(text) != parent.digest:
         raise CheckpointError(f"{what}, and there is another save now; bring the one it builds on back")
-    found = Link(find(where), Manifest.from_text(text, str(where / Manifest.FILE)))
+    found = ChainLink(find(where), Manifest.from_text(text, str(where / Manifest.FILE)))
     for name in ("job", "num_servers"):
         if getattr(found.manifest, name) != getattr(child.manifest, name):
             raise CheckpointError(f"{what}, and that is of another {name}; bring the one it builds on back")

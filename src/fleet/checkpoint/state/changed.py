@@ -20,7 +20,7 @@ GONE = "gone"
 _ROWS_BYTES = 256 << 20
 
 
-class ChangedRows:
+class TouchedRows:
     """A copy of the rows of some keys of a table; each portion is freed once it is written."""
 
     has_disk = False
@@ -38,7 +38,7 @@ class ChangedRows:
 
 
 def save_changed(
-    table: ChangedRows,
+    table: TouchedRows,
     name: str,
     folder: Path,
     server: int,

@@ -9,7 +9,7 @@ import numpy as np
 from fleet.checkpoint.files.files import FileInfo
 from fleet.checkpoint.files.forms import ChangedPiece, RunPiece, TablePiece
 from fleet.checkpoint.files.pieces import Arrays, read_piece
-from fleet.checkpoint.folders.chain import Link
+from fleet.checkpoint.folders.chain import ChainLink
 from fleet.checkpoint.state.changed import read_changed
 from fleet.checkpoint.state.rows import Keys, among, check_rows, only
 from fleet.errors import CheckpointError
@@ -24,7 +24,7 @@ class SavedRows(NamedTuple):
     path: Path
     rows: Arrays
     on_disk: Arrays
-    """Of a piece beside sealed files, what it says of them."""
+    """What a piece beside sealed files says of them."""
 
 
 class ServerPart(NamedTuple):
@@ -69,7 +69,7 @@ class ServerPart(NamedTuple):
             yield SavedRows(path, _older(rows, newer), on_disk)
 
 
-def parts_of(chain: Sequence[Link], table: str) -> list[ServerPart]:
+def parts_of(chain: Sequence[ChainLink], table: str) -> list[ServerPart]:
     """What the servers have saved of a table; CheckpointError if there is none, or its saves do not fit."""
     newest = chain[-1]
     if not any(table in link.manifest.tables for link in chain):
@@ -78,7 +78,7 @@ def parts_of(chain: Sequence[Link], table: str) -> list[ServerPart]:
     return [_part_of(chain, table, server) for server in range(newest.manifest.num_servers)]
 
 
-def _part_of(chain: Sequence[Link], table: str, server: int) -> ServerPart:
+def _part_of(chain: Sequence[ChainLink], table: str, server: int) -> ServerPart:
     changed: list[tuple[Path, Sequence[ChangedPiece]]] = []
     for folder, manifest in reversed(chain):
         pieces = [piece for piece in manifest.tables.get(table, ()) if piece.server == server]

@@ -11,7 +11,7 @@ from fleet.checkpoint.files.files import FULL, check_file, check_size, reading
 from fleet.checkpoint.files.forms import TableForm, TablePiece
 from fleet.checkpoint.files.names import file_name_of
 from fleet.checkpoint.files.pieces import Arrays, write_piece
-from fleet.checkpoint.folders.chain import Link
+from fleet.checkpoint.folders.chain import ChainLink
 from fleet.checkpoint.state.parts import ON_DISK, SavedRows, ServerPart, parts_of
 from fleet.checkpoint.state.rows import check_rows
 from fleet.errors import CheckpointError
@@ -99,7 +99,7 @@ class TableLoad:
     def __init__(
         self,
         table: TableLike,
-        chain: Sequence[Link],
+        chain: Sequence[ChainLink],
         name: str,
         server: int,
         num_servers: int,

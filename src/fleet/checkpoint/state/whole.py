@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.checkpoint.files.tensor_form import Form
-from fleet.checkpoint.folders.chain import Link
+from fleet.checkpoint.folders.chain import ChainLink
 from fleet.checkpoint.folders.manifest import Manifest
 from fleet.checkpoint.state.dense import read_blocks
 from fleet.checkpoint.state.export import widen
@@ -20,7 +20,7 @@ Keys = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 
-def read_rows(chain: Sequence[Link], table: str) -> tuple[Keys, Floats]:
+def read_rows(chain: Sequence[ChainLink], table: str) -> tuple[Keys, Floats]:
     """The rows of a table, all servers' together: keys in ascending order, and values as float32."""
     parts, folder = parts_of(chain, table), chain[-1].folder
     for link in chain:

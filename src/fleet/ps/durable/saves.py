@@ -246,11 +246,11 @@ def in_place(holdings: Holdings, keys: Sequence[TableKeys] = ()) -> storage.Serv
     return storage.ServerContents.of(holdings, tables)
 
 
-def _changed(holdings: Holdings, table: int, keys: Sequence[TableKeys]) -> checkpoint.ChangedRows | None:
+def _changed(holdings: Holdings, table: int, keys: Sequence[TableKeys]) -> checkpoint.TouchedRows | None:
     """A copy of the rows of a table that have changed; None if all may have, or it lies on a disk."""
     own = holdings.tables[table]
     is_known = bool(keys) and not keys[table].is_all and not own.has_disk
-    return checkpoint.ChangedRows(own, keys[table].keys) if is_known else None
+    return checkpoint.TouchedRows(own, keys[table].keys) if is_known else None
 
 
 def copied(holdings: Holdings, keys: Sequence[TableKeys] = ()) -> storage.ServerContents | None:

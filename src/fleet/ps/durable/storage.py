@@ -77,8 +77,8 @@ class ServerContents(NamedTuple):
     """What a server writes of a checkpoint: its tables, which may be copies, and copies of its other tensors."""
 
     holdings: Holdings
-    tables: Sequence[checkpoint.ReadableTable | checkpoint.ChangedRows]
-    """Of those that have changed in part, what has."""
+    tables: Sequence[checkpoint.ReadableTable | checkpoint.TouchedRows]
+    """A table of which it is known what has changed is only that."""
     blocks: Sequence[checkpoint.BlockData]
     kept: Sequence[NDArray[Any]]
     dense: Sequence[Floats] = ()
@@ -86,7 +86,7 @@ class ServerContents(NamedTuple):
 
     @classmethod
     def of(
-        cls, holdings: Holdings, tables: Sequence[checkpoint.ReadableTable | checkpoint.ChangedRows]
+        cls, holdings: Holdings, tables: Sequence[checkpoint.ReadableTable | checkpoint.TouchedRows]
     ) -> ServerContents:
         """These tables, with the dense blocks and the kept tensors as they are now."""
         groups = holdings.snapshot()
@@ -124,7 +124,7 @@ def export(contents: ServerContents, path: Path, moved: Callable[[], None] = lam
             moved=moved,
         )
         for spec, table in zip(job.tables, contents.tables, strict=True)
-        if not isinstance(table, checkpoint.ChangedRows)
+        if not isinstance(table, checkpoint.TouchedRows)
     )
     _note_saved(holdings, "values", path, began_at)
     return account
@@ -138,7 +138,7 @@ def write(contents: ServerContents, path: Path, moved: Callable[[], None] = lamb
     pieces: list[checkpoint.Piece] = []
     for spec, table in zip(job.tables, contents.tables, strict=True):
         place, rule = (spec.name, path, server, job.num_servers), _rule(holdings, spec.rule.name)
-        if isinstance(table, checkpoint.ChangedRows):
+        if isinstance(table, checkpoint.TouchedRows):
             pieces += checkpoint.save_changed(table, *place, dtype=spec.dtype, rule=rule, moved=moved)
         elif table.has_disk:
             pieces += checkpoint.save_sealed(_sealable(table), *place, dtype=spec.dtype, rule=rule, moved=moved)
@@ -198,14 +198,14 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
     return Loaded(rows, manifest.version)
 
 
-def _opened(holdings: Holdings, folder: Path) -> Sequence[checkpoint.Link]:
+def _opened(holdings: Holdings, folder: Path) -> Sequence[checkpoint.ChainLink]:
     """The base, and the increments on it; what is no row of a table is in the last of them."""
     chain = checkpoint.read_chain(check_folder(holdings, folder))
     _check_mode(holdings.job, chain[-1].manifest, chain[-1].folder)
     return chain
 
 
-def _table_parts(holdings: Holdings, chain: Sequence[checkpoint.Link]) -> list[checkpoint.TableLoad]:
+def _table_parts(holdings: Holdings, chain: Sequence[checkpoint.ChainLink]) -> list[checkpoint.TableLoad]:
     """What this server loads of each table; CheckpointError if one does not fit."""
     job = holdings.job
     return [

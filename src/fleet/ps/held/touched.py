@@ -18,6 +18,8 @@ from fleet.ps.wire.messages import Tensor
 
 MARKS = -1
 """In place of a table's index where it is asked which shards have a record already: shard 0 stands for all marks."""
+MOST_CONSUMERS = 4
+"""One more ends that which has asked longest ago: nobody says that a folder is saved into no longer."""
 _NO_KEYS = np.zeros(0, np.int64)
 
 
@@ -62,13 +64,16 @@ class Touched:
 
         The last mark is known, and the one before: where what the last has marked came to nothing, it is joined.
         """
-        mine = self._consumers.get(asked.consumer)
+        mine = self._consumers.pop(asked.consumer, None)
         if not asked.mark:
             if mine is not None:
-                self._end(asked.consumer, mine)
+                self._end(mine)
             return []
         if mine is None:
-            mine = self._consumers[asked.consumer] = _Consumer([table.watch() for table in self._tables])
+            mine = _Consumer([table.watch() for table in self._tables])
+        self._consumers[asked.consumer] = mine  # who has asked last stands last
+        if len(self._consumers) > MOST_CONSUMERS:
+            self._end(self._consumers.pop(next(iter(self._consumers))))
         since = self._since(mine, forget=True)
         if asked.parent and asked.parent == mine.last:
             mine.between = since
@@ -90,8 +95,8 @@ class Touched:
 
     def restore(self, parts: Sequence[RecordPart]) -> None:
         """Take over what `parts` gave; the tables have all of their rows already."""
-        for name, mine in list(self._consumers.items()):
-            self._end(name, mine)
+        while self._consumers:
+            self._end(self._consumers.popitem()[1])
         num = len(self._tables)
         for part in parts:
             head = json.loads(part.header)
@@ -105,8 +110,7 @@ class Touched:
         found = [table.touched(one, forget) for table, one in zip(self._tables, mine.watchers, strict=True)]
         return [TableKeys(_NO_KEYS if is_all else keys, is_all) for keys, is_all in found]
 
-    def _end(self, name: str, mine: _Consumer) -> None:
-        del self._consumers[name]
+    def _end(self, mine: _Consumer) -> None:
         for table, watcher in zip(self._tables, mine.watchers, strict=True):
             table.unwatch(watcher)
 

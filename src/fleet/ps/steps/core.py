@@ -124,7 +124,7 @@ class Core:
             self.refuse_failed()
 
     def mark(self, tracked: ps_pb2.Tracked) -> Sequence[TableKeys]:
-        """Of a save that is part of a chain: what changed in each table since its parent. Within the closed gate."""
+        """What changed in each table since the parent of a save that is part of a chain. Within the closed gate."""
         if not tracked.mark:
             return ()
         part = mark_part(f"saves into {tracked.chain}", tracked.parent, tracked.mark)

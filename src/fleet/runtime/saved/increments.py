@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleet.checkpoint import ChangedPiece, Link, Manifest, Parent, Piece, parent_at, read_chain
+from fleet.checkpoint import ChainLink, ChangedPiece, Manifest, Parent, Piece, parent_at, read_chain
 from fleet.checkpoint.files.identity import save_id
 from fleet.errors import CheckpointError
 from fleet.ps.proto import ps_pb2
@@ -32,7 +32,7 @@ class Increment:
         parent = "" if self._newest is None else self._newest.manifest.save
         self.tracked = ps_pb2.Tracked(chain=self._chain, mark=save_id(writing), parent=parent)
 
-    def _usable(self, client: Client, newest: Path, most: int | None) -> Link | None:
+    def _usable(self, client: Client, newest: Path, most: int | None) -> ChainLink | None:
         """The save that this one may build on."""
         try:
             chain = read_chain(newest)

@@ -175,13 +175,13 @@ def test_a_copy_may_take_its_time(service: Service, tmp_path: Path, monkeypatch:
     push(service, 0, 1)
     taken, real = hold(service), saves.copied
 
-    def slowly(holdings: Holdings) -> Any:
+    def slowly(holdings: Holdings, keys: Any) -> Any:
         timer = service._cuts._timer
         assert timer is not None
         started(lambda: timer.function(*timer.args))  # its time comes just now
         (late,) = started(lambda: push(service, 1, 1))
         assert late.result(20).is_held  # nobody waits in vain for longer than a call may take
-        return real(holdings)
+        return real(holdings, keys)
 
     monkeypatch.setattr(cut, "copied", slowly)
     monkeypatch.setattr(door, "WAIT_S", 0.05)

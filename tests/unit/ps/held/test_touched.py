@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fleet.ps.durable import durability
-from fleet.ps.held.touched import Marked, TableKeys, mark_part
+from fleet.ps.held.touched import MOST_CONSUMERS, Marked, TableKeys, mark_part
 from fleet.ps.journal import snapshots
 from fleet.ps.journal.records import Kind
 from fleet.ps.proto import ps_pb2
@@ -87,6 +87,10 @@ def test_a_mark_knows_what_changed_since_the_last_two() -> None:
     shrink.ClearField("score_below")
     shrink.use_score, shrink.decay = False, 0
     assert server.mark("e", "f") == [[1, 2, 3, 4]] * 2
+    for number in range(MOST_CONSUMERS):
+        server.mark("", "x", f"another {number}")
+        assert server.mark("f", "f") == [[], []], "who asks stays"
+    assert server.mark("x", "y", "another 0") == [ALL, ALL], "it has asked longest ago"
     server.service.handle("Shrink", shrink, ())
     deleted, waiting = server.mark("f", "g")
     assert deleted == waiting == [-6, 5]

@@ -65,7 +65,7 @@ def job(rows: int, touched: float, mode: str, saves: int, folder: Path) -> None:
 
     each = max(QUIET_STEPS, -(-len(hot) // (BATCH * FIELDS)))
     quiet = [step(number) for number in range(2 * each)][each:]
-    found = []
+    found: list[dict[str, Any]] = []
     full_every = saves // 2
     with fleet.Checkpoint(folder / "saves", model=model, optimizer=optimizer, keep=100, full_every=full_every) as saved:
         for number in range(1, saves + 1):
@@ -141,6 +141,7 @@ def main(rows: int, touched: float, mode: str, saves: int, path: Path | None) ->
 
 if __name__ == "__main__":
     if JOB in os.environ:
-        job(*json.loads(os.environ[JOB])[:4], Path(json.loads(os.environ[JOB])[4]))
+        *given, name = json.loads(os.environ[JOB])
+        job(*given, Path(name))
     else:
         sys.exit(main())

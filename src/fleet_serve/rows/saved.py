@@ -5,16 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fleet.checkpoint import InferenceIndex, Manifest, TablePart, TrainingManifest, Unseen, find
+from fleet.checkpoint import (
+    ChainLink,
+    InferenceIndex,
+    Manifest,
+    TablePart,
+    TrainingManifest,
+    Unseen,
+    find,
+    read_chain,
+)
 from fleet.checkpoint.files.files import check_file
 from fleet.checkpoint.folders.contents import Contents
 from fleet.checkpoint.folders.folder import read_contents
@@ -59,12 +67,12 @@ def open_folder(folder: str | os.PathLike[str]) -> SavedFolder:
     try:
         where = find(folder, InferenceIndex)
     except CheckpointError:
-        where, kind = _checkpoint(Path(folder)), Manifest
-        manifest = read_contents(where, Manifest)
+        chain, kind = read_chain(_checkpoint(Path(folder))), Manifest
+        where, manifest = chain[-1]
         specs = {spec.name: spec for spec in JobSpec.from_json(json.dumps(manifest.job)).tables}
         tables = {
-            name: _of_manifest(manifest, where, name, unseen_of(specs[name]) if name in specs else Unseen())
-            for name in manifest.tables
+            name: _of_chain(chain, name, unseen_of(specs[name]) if name in specs else Unseen())
+            for name in chain[0].manifest.tables
         }
         return SavedFolder(where, _identity(where, kind), tables)
     index = read_contents(where, InferenceIndex)
@@ -118,13 +126,20 @@ def _mapped(path: Path, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDA
     return array
 
 
-def _of_manifest(manifest: Manifest, where: Path, table: str, unseen: Unseen) -> TableSource:
-    def chunks(rows: list[tuple[Keys, Floats]]) -> Chunks:
-        if not rows:  # of a checkpoint, whose rows have to be read whole
-            rows.append(read_rows(manifest, where, table))
-        keys, values = rows[0]
+def _of_chain(chain: Sequence[ChainLink], table: str, unseen: Unseen) -> TableSource:
+    """The rows of a checkpoint, or of one and the increments on it, which have to be read whole."""
+    rows: list[tuple[Keys, Floats]] = []
+
+    def read() -> tuple[Keys, Floats]:
+        if not rows:
+            rows.append(read_rows(chain, table))
+        return rows[0]
+
+    def chunks() -> Chunks:
+        keys, values = read()
         for begin in range(0, len(keys), CHUNK_ROWS):
             yield keys[begin : begin + CHUNK_ROWS], values[begin : begin + CHUNK_ROWS]
 
-    width = manifest.tables[table][0].form.width
-    return TableSource(width, manifest.rows(table), unseen, lambda: None, partial(chunks, []))
+    base = chain[0].manifest
+    size = base.rows(table) if len(chain) == 1 else len(read()[0])
+    return TableSource(base.tables[table][0].form.width, size, unseen, lambda: None, chunks)

@@ -66,8 +66,8 @@ def read_manifest(folder: Path) -> Manifest:
     if manifest.parent is not None or increments_in(folder):
         what = "holds increments of" if manifest.parent is None else "is an increment on"
         raise CheckpointError(
-            f"{folder} {what} another save, and a whole one is needed here; fold it: python -m fleet.checkpoint compact "
-            f"{folder}"
+            f"{folder} {what} another save, and a whole one is needed here; fold it: "
+            f"python -m fleet.checkpoint compact {folder}"
         )
     return manifest
 

@@ -253,7 +253,7 @@ def _of_increments(folder: Path, names: set[str], contents: type[Contents]) -> s
     """Which of the files in a folder belong to increments on the save there."""
     found: set[str] = set()
     for inside in {name.partition("/")[0] for name in names}:
-        if INCREMENT.fullmatch(inside) and (folder / inside / contents.FILE).exists():
+        if INCREMENT.fullmatch(inside):  # without a manifest it is none that could be kept: a load would look for it
             files = read_contents(folder / inside, contents).files
             found.update(f"{inside}/{name}" for name in (contents.FILE, *(file.name for file in files)))
     return found

@@ -104,9 +104,8 @@ class Manifest(
             raise CheckpointError(f"{where} is damaged: it has changed rows and does not say of which save")
         for table in changed.keys() - self.tables.keys():
             if changed[table] != set(range(self.num_servers)):
-                raise CheckpointError(
-                    f"{where} has changes of table {table!r} from servers {sorted(changed[table])} only"
-                )
+                servers = sorted(changed[table])
+                raise CheckpointError(f"{where} is damaged: it has changes of {table!r} from servers {servers} only")
         for table, pieces in self.tables.items():
             _check_table(where, table, pieces, self.num_servers, changed.get(table, set()))
             _check_runs(where, table, self.runs(table), pieces[0].num_shards)

@@ -46,7 +46,7 @@ def save_sealed(
     rule: str,
     moved: Callable[[], None] = lambda: None,
 ) -> list[TablePiece | RunPiece]:
-    """ChainLink and write one server's part of a table into `folder`, which `begin` made; each shard is of one moment."""
+    """Link and write one server's part of a table into `folder`, which `begin` made; each shard is of one moment."""
     form = TableForm(table.width, dtype, rule, table.state_width, table.has_clicks)
     metadata = {"kind": "table", "table": name, "dtype": dtype, "rule": rule, "server": f"{server}/{num_servers}"}
     stem = f"table-{file_name_of(name)}.server-{server:03}-of-{num_servers:03}"

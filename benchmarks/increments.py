@@ -141,7 +141,7 @@ def main(rows: int, touched: float, mode: str, saves: int, path: Path | None) ->
 
 if __name__ == "__main__":
     if JOB in os.environ:
-        *given, name = json.loads(os.environ[JOB])
-        job(*given, Path(name))
+        rows, touched, mode, saves, folder = json.loads(os.environ[JOB])
+        job(rows, touched, mode, saves, Path(folder))
     else:
         sys.exit(main())

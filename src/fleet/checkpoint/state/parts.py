@@ -100,5 +100,5 @@ def _part_of(chain: Sequence[ChainLink], table: str, server: int) -> ServerPart:
 
 
 def _older(rows: Arrays, newer: Keys) -> Arrays:
-    """Those of the rows, and of the keys that wait, of which no newer save says anything."""
+    """The rows, and the keys that wait, of which no newer save says anything."""
     return only(rows, lambda own: ~among(own, newer)) if len(newer) else rows

@@ -222,8 +222,7 @@ class ServerCalls(Questions):
         """Write a checkpoint of everything on the servers, on a file system that all share; every worker calls it.
 
         Worker 0 has it written and waits for nobody, so that it may also call this alone; the others wait for it. It
-        takes the folder to write: `save_persistables(dirname)`. With `incremental=True` it writes what changed since
-        the last such save there, into DIRNAME/increment-00000001 and so on, and all where nobody knows what has.
+        takes the folder to write. With `incremental=True` only what changed since the last such save there is written.
         """
         if self._is_collective and self._registered is None:
             raise UsageError(

@@ -244,6 +244,7 @@ stop_worker = fleet.stop_worker
 save_persistables = fleet.save_persistables
 load_model = fleet.load_model
 load_rows = fleet.load_rows
+publish = fleet.publish
 save_inference_model = fleet.save_inference_model
 gather_state_dict = fleet.gather_state_dict
 shrink = fleet.shrink

@@ -1,7 +1,7 @@
 """Fields of parameter-server training: the mode, the traffic between worker and server, the tables."""
 
 from fleet.strategy.check import Switch
-from fleet.strategy.field import Setting, maybe_number, switch, text, whole
+from fleet.strategy.field import Setting, maybe_number, number, switch, text, whole
 from fleet.strategy.record import Group, GroupField, StrategyRecord
 
 FORMATS = ("float32", "bfloat16", "float16", "int8")
@@ -114,6 +114,12 @@ class ParameterServerFields(StrategyRecord):
         "server",
         "allreduce",
     )
+    publish = text(
+        "",
+        "is where the servers publish what changes in them, for those who serve: a folder, or a URL that "
+        "`fleet.stream` knows (docs/serving.md). Empty: nowhere.",
+    )
+    publish_every_s = number(0.5, "is how many seconds lie between two batches of changes.", least=0.01)
     cuda_graphs = switch(
         False,
         "records the parts of a model without tables, forward and backward, as CUDA graphs, and replays them: with "

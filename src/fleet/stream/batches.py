@@ -4,7 +4,7 @@
     values/TABLE          float32 [n, width]   what they are after the change
     gone/TABLE            int64 [m]            ascending: rows that are no more
     dense/OFFSET/NAME     float32 [k]          elements from OFFSET on of a flattened parameter
-    metadata              the sum of all bytes, then format, stream, shard, number, whole, step, oldest, newest
+    metadata              the sum of all bytes, then format, stream, shard, number, whole, mark, step, oldest, newest
 
 A shard is what one server of the job holds. Its batches are numbered from 1 without a gap. Values make a batch
 idempotent; one that comes again is refused all the same, for then others may be missing.
@@ -12,7 +12,6 @@ idempotent; one that comes again is refused all the same, for then others may be
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.checkpoint.files.pieces import check_own_sum, decode, encoded
+from fleet.checkpoint.files.pieces import check_own_sum, decode, encoded, metadata_of
 from fleet.errors import CheckpointError, StreamError
 
 FORMAT = "fleet changes 1"
@@ -79,6 +78,8 @@ class ChangeBatch:
     """How many steps (sync) or pushes (otherwise) the server had applied."""
     whole: int = 0
     """The last batch, this one or one before, with which everything of a moment is there: large ones are cut up."""
+    mark: str = ""
+    """The server's own name for that moment."""
 
     @property
     def is_empty(self) -> bool:
@@ -98,7 +99,7 @@ def pack(batch: ChangeBatch) -> bytes:
         tensors[f"gone/{name}"] = changes.gone
     for (name, offset), values in batch.dense.items():
         tensors[f"dense/{offset}/{name}"] = values
-    metadata = {"format": FORMAT, "stream": batch.stream}
+    metadata = {"format": FORMAT, "stream": batch.stream, "mark": batch.mark}
     metadata |= {name: str(getattr(batch, name)) for name in _NUMBERS}
     metadata |= {name: repr(float(getattr(batch, name))) for name in _SECONDS}
     parts, _ = encoded(tensors, metadata, with_sum=True)
@@ -116,7 +117,7 @@ def unpack(blob: bytes | NDArray[np.uint8], where: str = "a batch") -> ChangeBat
         tensors = decode(data, where)
     except CheckpointError as error:
         raise DamagedBatchError(f"{error}; take the newest base, and follow from there") from None
-    metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8].tobytes(), "little")].tobytes())["__metadata__"]
+    metadata = metadata_of(data, where)
     if metadata.get("format") != FORMAT:
         raise StreamError(
             f"{where} has the format {metadata.get('format')!r:.60}, known here is {FORMAT!r}; update what follows"
@@ -127,7 +128,8 @@ def unpack(blob: bytes | NDArray[np.uint8], where: str = "a batch") -> ChangeBat
         if min(shard, number, step, whole) < 0 or not math.isfinite(oldest + newest):
             raise ValueError("a number is out of range")
         tables, dense = _contents(tensors)
-        return ChangeBatch(str(metadata["stream"]), shard, number, tables, dense, oldest, newest, step, whole)
+        about = oldest, newest, step, whole, metadata["mark"]
+        return ChangeBatch(metadata["stream"], shard, number, tables, dense, *about)
     except (KeyError, ValueError) as error:
         raise DamagedBatchError(
             f"{where} is damaged: it is no batch of changes ({error}); take the newest base"

@@ -24,6 +24,8 @@ class Sink(Protocol):
     """Batches by shard and number. What it cannot do is an OSError, which may pass."""
 
     url: str
+    home: Path
+    """The only folder that is written to."""
     bases: Path
     """The folder of bases, which servers and followers share."""
 
@@ -57,8 +59,8 @@ class FolderSink:
 
     def __init__(self, path: str) -> None:
         self.url = path
-        self._path = Path(path)
-        self.bases = self._path / "bases"
+        self.home = Path(path)
+        self.bases = self.home / "bases"
 
     def put(self, stream: str, shard: int, number: int, blob: bytes) -> None:
         """Write a file under another name, and rename it."""
@@ -87,19 +89,19 @@ class FolderSink:
     def drop_others(self, stream: str) -> None:
         """Delete the folders of other streams."""
         with suppress(FileNotFoundError):
-            for one in (self._path / "batches").iterdir():
+            for one in (self.home / "batches").iterdir():
                 if one.name != stream:
                     shutil.rmtree(one, ignore_errors=True)
 
     def put_head(self, text: str) -> None:
         """Write it under another name, and rename it."""
-        self._path.mkdir(parents=True, exist_ok=True)
-        self._write(self._path / "stream.json", text.encode())
+        self.home.mkdir(parents=True, exist_ok=True)
+        self._write(self.home / "stream.json", text.encode())
 
     def head(self) -> bytes | None:
         """Read it."""
         try:
-            return (self._path / "stream.json").read_bytes()
+            return (self.home / "stream.json").read_bytes()
         except FileNotFoundError:
             return None
 
@@ -107,7 +109,7 @@ class FolderSink:
         """Nothing is open between two calls."""
 
     def _file(self, stream: str, shard: int, number: int) -> Path:
-        return self._path / "batches" / stream / f"shard-{shard:05}" / f"{number:020}"
+        return self.home / "batches" / stream / f"shard-{shard:05}" / f"{number:020}"
 
     def _numbers(self, stream: str, shard: int) -> list[int]:
         try:

@@ -214,7 +214,7 @@ def test_a_batch_of_a_later_format_is_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_what_is_no_batch_is_refused(tensors: dict[str, np.ndarray]) -> None:
     from fleet.checkpoint.files.pieces import encoded
 
-    metadata = {"format": "fleet changes 1", "stream": "one", "oldest": "0", "newest": "0"}
+    metadata = {"format": "fleet changes 1", "stream": "one", "oldest": "0", "newest": "0", "mark": ""}
     metadata |= dict.fromkeys(("shard", "number", "step", "whole"), "0")
     parts, _ = encoded(tensors, metadata, with_sum=True)
     with pytest.raises(DamagedBatchError, match="it is no batch of changes"):

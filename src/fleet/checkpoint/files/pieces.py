@@ -150,6 +150,12 @@ def decode(data: npt.NDArray[np.uint8], where: str) -> Arrays:
     return tensors
 
 
+def metadata_of(data: npt.NDArray[np.uint8], where: str) -> dict[str, str]:
+    """What the metadata say of the bytes of a safetensors file that `decode` takes."""
+    length = int.from_bytes(data[:8].tobytes(), "little")
+    return {name: str(one) for name, one in parse_json(data[8 : 8 + length].tobytes(), where).table(_METADATA).items()}
+
+
 def _tensor(fields: Fields, body: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[Any], int, int]:
     dtype = _BY_NAME.get(fields.text("dtype"))
     if dtype is None:

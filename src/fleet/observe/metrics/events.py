@@ -5,7 +5,9 @@ from typing import Literal
 
 from fleet.jobfiles.figures import append, events_file, own_base
 
-Event = Literal["checkpoint", "loaded", "recovered", "promoted", "snapshot", "shrink", "reshard", "stall", "damage"]
+Event = Literal[
+    "checkpoint", "loaded", "recovered", "promoted", "snapshot", "shrink", "reshard", "stall", "damage", "base"
+]
 
 
 def note(event: Event, text: str) -> None:

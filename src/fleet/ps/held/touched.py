@@ -84,6 +84,11 @@ class Touched:
         mine.before, mine.last = asked.parent, asked.mark
         return list(mine.between)
 
+    def last_mark(self, consumer: str) -> str:
+        """The last mark that a consumer has made; empty if there is none."""
+        mine = self._consumers.get(consumer)
+        return "" if mine is None else mine.last
+
     def parts(self) -> list[RecordPart]:
         """All sets, for a snapshot; `restore` takes them."""
         found = []

@@ -64,6 +64,8 @@ class Kind(IntEnum):
     """Steps wait for a worker from now on, or no more, where workers come and go."""
     MARK = 17
     """From here on somebody wants to know which keys change."""
+    PUBLISH = 18
+    """Changes are published from now on, or no more."""
     # Only in snapshots.
     STATE = 20
     DENSE = 21

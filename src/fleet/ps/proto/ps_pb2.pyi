@@ -1042,3 +1042,39 @@ class FollowReply(_message.Message):
     tensors: _containers.RepeatedScalarFieldContainer[bytes]
     padding: bytes
     def __init__(self, header: _Optional[_Union[FollowReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class PublishRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("caller", "sequence", "url", "every_s", "check_only")
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+        URL_FIELD_NUMBER: _ClassVar[int]
+        EVERY_S_FIELD_NUMBER: _ClassVar[int]
+        CHECK_ONLY_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        sequence: int
+        url: str
+        every_s: float
+        check_only: bool
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., url: _Optional[str] = ..., every_s: _Optional[float] = ..., check_only: _Optional[bool] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: PublishRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[PublishRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class PublishReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: PublishReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[PublishReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...

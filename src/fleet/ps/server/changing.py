@@ -16,8 +16,12 @@ from fleet.ps.held.applicable import NoRoomError
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.meetings.pieces import read_take
 from fleet.ps.proto import ps_pb2
+from fleet.ps.publishing.publishing import check_place
+from fleet.ps.server.roots import confine
 from fleet.ps.steps.changes import CHANGES
 from fleet.ps.steps.core import EVERYBODY
+from fleet.ps.steps.state import PublishTo
+from fleet.stream.sinks import open_sink
 
 if TYPE_CHECKING:
     import threading
@@ -33,7 +37,10 @@ Answered = tuple["Message", "Tensors"]
 
 
 class Changing:
-    """Answers `Start`, `Keep`, `Assign`, `Join`, `Leave`, `Load`, `Shrink` and `Take`. Pushes wait meanwhile."""
+    """Answers `Start`, `Keep`, `Assign`, `Join`, `Leave`, `Load`, `Shrink`, `Publish` and `Take`.
+
+    Pushes wait meanwhile.
+    """
 
     def __init__(self, core: Core, pushes: Pushes, moving: Moving, finished: threading.Event) -> None:
         """`finished` is set when the last worker has left."""
@@ -122,6 +129,17 @@ class Changing:
             return reply
 
         return self._once(header, make, core.undisturbed, ps_pb2.LoadReply.Header), ()
+
+    def publish(self, header: ps_pb2.PublishRequest.Header, tensors: Tensors) -> Answered:
+        """Publish changes from now on, or no more; or only look whether that can be done."""
+        holdings, asked = self._core.known(header.caller), PublishTo(header.url, header.every_s)
+        if asked.url:
+            confine(str(open_sink(asked.url).home))
+        if header.check_only:
+            if asked.url:
+                check_place(asked, holdings)
+            return ps_pb2.PublishReply.Header(), ()
+        return self._numbered(Kind.PUBLISH, header, tensors, ps_pb2.PublishReply.Header)
 
     def take(self, header: ps_pb2.TakeRequest.Header, _: Tensors) -> Answered:
         """Hand out a piece of a queue, or begin one."""

@@ -23,6 +23,7 @@ from fleet.ps.durable.saves import SaveMoment, Saves
 from fleet.ps.journal.writer import Policy
 from fleet.ps.meetings.meet_calls import MeetCalls
 from fleet.ps.proto import ps_pb2
+from fleet.ps.publishing.publishing import Publishing
 from fleet.ps.server.absent_workers import AbsentWorkers
 from fleet.ps.server.board import BoardNotes
 from fleet.ps.server.changing import Changing
@@ -89,9 +90,10 @@ class Service:
         self._moving = Moving(self.core, self._saves, self._cuts)
         self._arriving = Arriving(self.core)
         self._changing = Changing(self.core, self.pushes, self._moving, self.finished)
+        self.publishing = Publishing(self.core)
         self.standby: Standby | None = None
         if standing is not None and self.core.durability is not None:
-            self.standby = Standby(self.core, self.core.durability, standing, self._absent_workers.begin)
+            self.standby = Standby(self.core, self.core.durability, standing, self._lead)
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
             "Declare": self._declare,
             "Start": self._changing.start,
@@ -112,7 +114,15 @@ class Service:
             "Stats": self._report,
             "Board": self._board,
             "Follow": self._follow,
+            "Publish": self._publish,
         }
+
+        self.publishing.look()
+
+    def _lead(self) -> None:
+        """The copy that this process was is the server now."""
+        self._absent_workers.begin()
+        self.publishing.look()
 
     def handle(self, method: str, header: Message, tensors: Tensors) -> Answered:
         """Answer one call; see fleet.ps.wire.transport.Handler."""
@@ -131,6 +141,7 @@ class Service:
     def close(self) -> None:
         """Let calls that wait end with an error, and the journal go; where every worker has left, it is removed."""
         self._moving.close()
+        self.publishing.close()
         self.core.close()
         if self.standby is not None:
             self.standby.close()
@@ -147,7 +158,13 @@ class Service:
     def _declare(self, header: ps_pb2.DeclareRequest.Header, _: Tensors) -> Answered:
         reply = self._declaring.answer(header)
         self._absent_workers.begin()
+        self.publishing.look()
         return reply, ()
+
+    def _publish(self, header: ps_pb2.PublishRequest.Header, tensors: Tensors) -> Answered:
+        answer = self._changing.publish(header, tensors)
+        self.publishing.look()
+        return answer
 
     def _save(self, header: ps_pb2.SaveRequest.Header, _: Tensors) -> Answered:
         holdings = self.core.known(header.caller)

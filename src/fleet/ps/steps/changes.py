@@ -32,6 +32,7 @@ from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.meetings.pieces import read_take
 from fleet.ps.proto import ps_pb2
 from fleet.ps.steps.parts import adopt
+from fleet.ps.steps.state import PublishTo
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -186,6 +187,11 @@ def _check_join(state: ServerState, _: Numbered) -> None:
         raise UsageError("the number of workers of this job does not change; start it with --worker_num A:B")
 
 
+def _publish(state: ServerState, header: ps_pb2.PublishRequest.Header, _: Any, __: Skip) -> Message:
+    state.publish = PublishTo(header.url, header.every_s)
+    return ps_pb2.PublishReply.Header()
+
+
 def _leave(state: ServerState, header: ps_pb2.LeaveRequest.Header, _: Any, __: Skip) -> Message:
     state.leave(header)
     return ps_pb2.LeaveReply.Header()
@@ -264,6 +270,7 @@ CHANGES: Mapping[Kind, Change] = {
         lambda _, parts: read_take(ps_pb2.TakeRequest.Header.FromString(parts[0].header)),
         lambda state, asked, _: state.pieces.change(*asked),
     ),
+    Kind.PUBLISH: Change(("Publish",), "a number", _asked(ps_pb2.PublishRequest.Header), _made(_publish)),
     Kind.MARK: Change(("Save", "Cut"), "the mark", lambda _, parts: read_keys_mark(parts[0]), _mark),
     Kind.ADOPT: Change(("Reshard",), "the layout", lambda _, parts: parts, lambda state, parts, _: adopt(state, parts)),
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.errors import NotReadyError
 from fleet.ps.held.holdings import Holdings, Skip, make_holdings, none
@@ -27,6 +27,14 @@ from fleet.ps.steps.rounds import Rounds
 if TYPE_CHECKING:
     from fleet.ps.held.requests import AssignedRows
     from fleet.ps.proto import ps_pb2
+
+
+class PublishTo(NamedTuple):
+    """Where a server publishes its changes to, for those who serve."""
+
+    url: str = ""
+    """Empty: nowhere."""
+    every_s: float = 0.5
 
 
 class ServerState:
@@ -53,6 +61,7 @@ class ServerState:
         """Which keys have changed, for those who want to know."""
         self.absent_after_ms = 0
         """How long a step waits for a worker before it is done without it; 0: as long as calls wait."""
+        self.publish = PublishTo()
         self._time_lock = threading.Lock()
 
     @property
@@ -175,6 +184,7 @@ class ServerState:
             "meetings": self.meetings.to_json(),
             "pieces": self.pieces.to_json(),
             "stats": self.stats.counts(),
+            "publish": list(self.publish),
         }
 
     def restore(self, saved: dict[str, Any]) -> Holdings:
@@ -196,6 +206,7 @@ class ServerState:
         self.meetings.restore(saved["meetings"])
         self.pieces.restore(saved["pieces"])
         self.stats.restore(saved["stats"])
+        self.publish = PublishTo(*saved.get("publish", ()))
 
     def _time_of(self, update: PushedUpdate) -> int:
         with self._time_lock:

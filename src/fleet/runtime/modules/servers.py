@@ -22,6 +22,7 @@ from fleet.ps.worker.life.progress import ScriptProgress
 from fleet.roles import Role
 
 if TYPE_CHECKING:
+    from fleet.ps.server.service import Service
     from fleet.roles import Identity
 
 _log = logging.getLogger(__name__)
@@ -72,7 +73,17 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
 
     service = Service(model_dir=model_dir)
     watch(service)
-    return [LocalTransport(service)]
+    return [_OwnServer(service)]
+
+
+class _OwnServer(LocalTransport):
+    """The server of a job that has no others."""
+
+    service: Service
+
+    def close(self) -> None:
+        """The worker has left: what it changed last is published, if it is."""
+        self.service.publishing.close()
 
 
 class Servers:

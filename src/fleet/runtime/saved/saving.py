@@ -178,6 +178,22 @@ def shrink(
     return sum(reply.deleted for reply in replies)
 
 
+def publish(worker: Worker, url: Folder | None, every_s: float) -> None:
+    """Have all servers publish their changes, or no more; each looks whether it can before one of them begins."""
+    if not 0.01 <= every_s <= 3600:
+        raise UsageError(f"fleet.publish: every_s must be from 0.01 to 3600 seconds, got {every_s!r}")
+    text = "" if url is None else os.fspath(url)
+    if url is not None and "://" not in text:
+        text = str(Path(text).absolute())
+
+    def header(server: int, *, check_only: bool = False) -> ps_pb2.PublishRequest.Header:
+        caller = worker.client.caller(server)
+        return ps_pb2.PublishRequest.Header(caller=caller, url=text, every_s=every_s, check_only=check_only)
+
+    worker.client.ask("Publish", partial(header, check_only=True))
+    worker.client.changes.make("Publish", header)
+
+
 def stats(worker: Worker) -> list[dict[str, Any]]:
     """What each server holds and has done."""
     replies = worker.client.ask("Stats", lambda server: ps_pb2.StatsRequest.Header(caller=worker.client.caller(server)))

@@ -1,0 +1,351 @@
+"""A server's publishing: a thread that has each batch in its place some fractions of a second after the changes.
+
+Training never waits for it. Where the sink is slow or down there is one batch under way, and no further mark is made:
+the tables note which keys change meanwhile, each once, and the next batches have all of them. Where they cannot note
+any more, or a checkpoint was loaded, a number is left out and a base is written: who follows takes that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from fleet.errors import CommunicationError, FleetError, StreamError, UsageError
+from fleet.ps.held.touched import mark_part
+from fleet.ps.journal.records import Kind
+from fleet.ps.publishing.bases import BaseKeeper, begun, want, want_no_more, wanted_by_servers, write_part
+from fleet.ps.publishing.changes import DenseChanges, cut, read_rows
+from fleet.ps.steps.state import PublishTo
+from fleet.stream import ChangeBatch, StartOverError, StreamHead
+from fleet.stream.batches import pack, unpack
+from fleet.stream.sinks import Sink, open_sink
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fleet.ps.held.holdings import Holdings
+    from fleet.ps.steps.core import Core
+
+IDLE_S = 5.0
+"""How often a batch goes out where nothing changes, and whether the stream is still ours is looked at."""
+LAST_S = 5.0
+"""How long a server that ends tries to publish its last changes."""
+LATER_S = 2.0
+"""How long after a failure the next try begins."""
+
+_CONSUMER = "stream"
+_log = logging.getLogger(__name__)
+
+
+def check_place(asked: PublishTo, holdings: Holdings) -> None:
+    """UsageError or StreamError, in one line, if this server cannot publish there now."""
+    sink = open_sink(asked.url)
+    try:
+        text = sink.head()
+        sink.bases.mkdir(parents=True, exist_ok=True)
+        probe = sink.bases / f".probe-{holdings.server}"
+        probe.write_bytes(bytes(4096))
+        probe.unlink()
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(
+            f"server {holdings.server} cannot publish to {asked.url!r}: {why}; mend that, or publish elsewhere"
+        ) from None
+    finally:
+        sink.close()
+    if text is None:
+        return
+    try:
+        there = StreamHead.from_text(text, f"{asked.url}/stream.json")
+    except StreamError as error:
+        raise UsageError(f"cannot publish to {asked.url!r}: {error}") from None
+    own = BaseKeeper(holdings, sink, "", asked.every_s).head(there.base)
+    if there.fingerprint != own.fingerprint:
+        raise UsageError(
+            f"cannot publish to {asked.url!r}: {_difference(there, own)}; publish elsewhere, or remove its stream.json"
+        )
+
+
+def _difference(there: StreamHead, own: StreamHead) -> str:
+    for name in sorted({*there.tables, *own.tables}):
+        if (was := there.tables.get(name)) != (now := own.tables.get(name)):
+            what = [f"width {one.width}" if one else "none" for one in (was, now)]
+            if was and now and was.width == now.width:
+                what = [f"other first values ({one.unseen})" for one in (was, now)]
+            return f"it has the stream of another model: table {name!r} has {what[0]} there, and {what[1]} here"
+    for name in sorted({*there.dense, *own.dense}):
+        if (old := there.dense.get(name)) != (new := own.dense.get(name)):
+            shapes = [list(one.shape) if one else "none" for one in (old, new)]
+            return f"it has the stream of another model: parameter {name!r} is {shapes[0]} there, and {shapes[1]} here"
+    return "it has the stream of another model"
+
+
+class Publishing:
+    """What a service does about it: publishes as its state says, once it is the server, until it is told otherwise."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self.running: Publisher | None = None
+        """What publishes now."""
+
+    def look(self) -> None:
+        """Go by the state: it was told where to publish, or has become the server, or both long ago."""
+        core = self._core
+        with self._lock:
+            asked = PublishTo() if core.is_copy or core.is_moved else core.state.publish
+            if self.running is not None and self.running.asked != asked:
+                self.running.close(is_told=True)
+                self.running = None
+            if self._is_closed:
+                return
+            if self.running is None and asked.url and core.state.holdings is not None:
+                self.running = Publisher(core, core.state.holdings, asked)
+
+    def close(self) -> None:
+        """Publish what has changed last, and stop."""
+        with self._lock:
+            self._is_closed = True
+            if self.running is not None:
+                self.running.close()
+
+
+class Publisher:
+    """The thread, for one place to publish to."""
+
+    def __init__(self, core: Core, holdings: Holdings, asked: PublishTo) -> None:
+        self.asked = asked
+        self._core, self._holdings = core, holdings
+        self._sink: Sink = open_sink(asked.url)
+        self._stream = ""
+        self._number = 0
+        """The last number that was given to a batch, or left out."""
+        self._whole = 0
+        """The last number with which everything of a moment was in the sink."""
+        self._mark = ""
+        """The mark up to which everything is in the sink, as a batch there says, or is to be in a base."""
+        self._marked = ""
+        """The mark whose changes are under way; the mark above, if none are."""
+        self._cuts: deque[dict[int, NDArray[np.int64]]] = deque()
+        self._dense: dict[tuple[str, int], NDArray[np.float32]] = {}
+        self._dense_changes = DenseChanges()
+        self._packed: bytes | None = None
+        self._marked_at = self._visible_at = time.time()
+        self._step = 0
+        self._put_at = self._checked_at = 0.0
+        self._keeper: BaseKeeper | None = None
+        self._part: threading.Thread | None = None
+        self._part_of: Path | None = None
+        self._trouble = ""
+        self._is_lost = False
+        """Whether another job has taken the place."""
+        self.num_batches = self.num_bytes = self.num_failures = 0
+        self._closed = threading.Event()
+        self._deadline: float | None = None
+        self._thread = threading.Thread(target=self._run, name="fleet-publish", daemon=True)
+        self._thread.start()
+
+    @property
+    def lag_s(self) -> float:
+        """How long ago everything that had changed was in the sink."""
+        return max(0.0, time.time() - self._visible_at)
+
+    @property
+    def num_bases(self) -> int:
+        """How many bases server 0 has completed."""
+        return 0 if self._keeper is None else self._keeper.num_written
+
+    def close(self, *, is_told: bool = False) -> None:
+        """Publish what is left, unless it was told to stop, and end; idempotent."""
+        self._deadline = time.monotonic() + (0.0 if is_told else LAST_S)
+        self._closed.set()
+        self._thread.join()
+        if self._part is not None:
+            self._part.join()
+        if is_told and not self._core.is_moved:
+            with suppress(FleetError), self._core.gate.closed:
+                self._core.change(Kind.MARK, [mark_part(_CONSUMER, "", "")])
+        self._sink.close()
+
+    def _run(self) -> None:
+        wait_s = 0.0
+        while not self._closed.wait(wait_s):
+            began = time.monotonic()
+            is_well = self._try()
+            wait_s = max(0.0, self.asked.every_s - (time.monotonic() - began)) if is_well else LATER_S
+        while self._deadline is not None and time.monotonic() < self._deadline:
+            if self._try() and self._try() and self._is_settled():  # the first has put what was under way
+                return
+            time.sleep(0.05)
+
+    def _try(self) -> bool:
+        """One round; whether it went well."""
+        if self._core.is_moved or self._is_lost or not (self._stream or self._begin()):
+            return True
+        try:
+            self._publish()
+            self._look_at_bases()
+        except Exception as error:  # of any kind: a thread that is gone publishes no more, and says nothing
+            self.num_failures += 1
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
+            if why != self._trouble:
+                self._trouble = why
+                _log.warning("nothing can be published to %s, and it is tried again: %s", self.asked.url, why)
+            return False
+        if self._trouble:
+            self._trouble = ""
+            _log.info("publishing to %s goes on", self.asked.url)
+        return True
+
+    def _is_settled(self) -> bool:
+        """Whether no server waits for a part that this one has in a base."""
+        if not self._stream or self._core.is_moved or self._is_lost:
+            return True
+        writing = begun(self._sink.bases)
+        has_part = writing is None or (self._keeper is None and writing == self._part_of)
+        return has_part and not wanted_by_servers(self._sink.bases)
+
+    def _begin(self) -> bool:
+        """Find out where a former life of this server has stopped; False while the job has not begun."""
+        core, holdings = self._core, self._holdings
+        if not (core.state.run and holdings.is_started):
+            return False
+        stream = f"{core.state.run:016x}-{holdings.job.num_servers}"
+        _, newest = self._sink.span(stream, holdings.server)
+        self._number, self._mark = newest, ""
+        if newest and (blob := self._sink.get(stream, holdings.server, newest)) is not None:
+            with suppress(StartOverError):  # damaged: then it begins with a base
+                self._mark = unpack(blob).mark
+        if holdings.server == 0:
+            self._keeper = BaseKeeper(holdings, self._sink, stream, self.asked.every_s)
+        self._marked, self._stream = self._mark, stream
+        _log.info("publishing to %s, stream %s, behind batch %d", self.asked.url, stream, newest)
+        return True
+
+    def _publish(self) -> None:
+        """Put what is under way into the sink, then mark, and put what has changed."""
+        if not self._cuts:
+            self._take()
+        while self._cuts:
+            is_last = len(self._cuts) == 1
+            if self._packed is None:
+                self._packed = self._next(is_last=is_last)
+            if self._packed:
+                self._sink.put(self._stream, self._holdings.server, self._number + 1, self._packed)
+                self._number += 1
+                self._put_at = time.monotonic()
+                self.num_batches, self.num_bytes = self.num_batches + 1, self.num_bytes + len(self._packed)
+                if is_last:
+                    self._mark, self._whole = self._marked, self._number
+            self._packed = None
+            self._cuts.popleft()
+            if is_last:
+                self._dense, self._visible_at = {}, self._marked_at
+
+    def _take(self) -> None:
+        """Mark, and find out what has changed since the mark before."""
+        core, holdings = self._core, self._holdings
+        mark = f"{self._number + 1}-{time.time_ns():x}"
+        with core.gate.closed:
+            core.refuse_failed()
+            former = core.state.touched.last_mark(_CONSUMER)
+            found = core.change(Kind.MARK, [mark_part(_CONSUMER, self._mark, mark)])
+            self._step, marked_at = core.state.rounds.version, time.time()
+        if any(one.is_all for one in found):
+            self._start_over(former, mark, marked_at)
+            return
+        self._marked, self._marked_at = mark, marked_at
+        self._dense = self._dense_changes.take(holdings, time.monotonic())
+        self._cuts.extend(cut(holdings, found))
+
+    def _start_over(self, former: str, mark: str, marked_at: float) -> None:
+        """Leave a number out, so that who follows sees that batches do not lead on, and have a base written.
+
+        It is one that no base can have, also of a life before this one: `former`, the mark before, begins with the
+        highest that was left out.
+        """
+        text = self._sink.head()
+        head = None if text is None else StreamHead.from_text(text, self.asked.url)
+        if head is not None and head.stream == self._stream:
+            self._number = max(self._number, head.base.numbers[self._holdings.server])
+        self._number = max(self._number, int(former.partition("-")[0] or 0))
+        if self._number:
+            self._number += 1
+        self._whole = self._number
+        self._mark = self._marked = mark
+        self._visible_at, self._put_at = marked_at, 0.0  # an empty batch, if nothing else, shows the gap
+        self._dense_changes.forget()
+        self._part_of = None  # of a base that is being written it writes its part again
+        want(self._sink.bases, self._holdings.server)
+
+    def _next(self, *, is_last: bool) -> bytes:
+        """The next batch; empty bytes if there is nothing to say."""
+        holdings, keys, number = self._holdings, self._cuts[0], self._number + 1
+        dense = self._dense if is_last else {}
+        if not keys and not dense and time.monotonic() - self._put_at < IDLE_S:
+            return b""
+        batch = ChangeBatch(
+            self._stream,
+            holdings.server,
+            number,
+            read_rows(holdings, keys),
+            dense,
+            self._visible_at,
+            self._marked_at,
+            self._step,
+            number if is_last else self._whole,
+            self._marked if is_last else self._mark,
+        )
+        return pack(batch)
+
+    def _look_at_bases(self) -> None:
+        if self._keeper is not None:
+            self._keeper.look()
+            self._refuse_others()
+        writing = begun(self._sink.bases)
+        if writing is None or writing == self._part_of or (self._part is not None and self._part.is_alive()):
+            return
+        self._part_of = writing
+        want_no_more(self._sink.bases, self._holdings.server)
+        self._part = threading.Thread(target=self._write_part, args=(writing, self._number), name="fleet-base")
+        self._part.daemon = True
+        self._part.start()
+
+    def _write_part(self, writing: Path, number: int) -> None:
+        try:
+            write_part(self._holdings, number, self._step, self._stream, writing, self._refuse_late)
+        except Exception as error:  # of any kind: the folder may be gone, or the disk full
+            if writing.exists() and not self._closed.wait(LATER_S):
+                self.num_failures += 1
+                _log.warning("server %d cannot write its part of a base: %s", self._holdings.server, error)
+            with suppress(OSError):
+                want(self._sink.bases, self._holdings.server)
+            self._part_of = None
+
+    def _refuse_late(self) -> None:
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise CommunicationError("the server is stopping")
+
+    def _refuse_others(self) -> None:
+        """Stop where another job has taken the place; a `stream.json` that somebody has removed is written again."""
+        now = time.monotonic()
+        if now - self._checked_at < IDLE_S:
+            return
+        self._checked_at, text = now, self._sink.head()
+        if text is None:
+            want(self._sink.bases, 0)
+        elif self.num_bases and (there := StreamHead.from_text(text, self.asked.url).stream) != self._stream:
+            self._is_lost = True
+            _log.error(
+                "another job publishes to %s, stream %s: nothing more is published there from here, stream %s; give "
+                "each job a place of its own",
+                *(self.asked.url, there, self._stream),
+            )

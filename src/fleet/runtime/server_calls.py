@@ -195,8 +195,6 @@ class ServerCalls(Questions):
         strategy.require_supported(False)  # it may have changed since fleet.init()
         presence.watch(self._server_side())
         self._server_job().init_worker(self._server_side(), strategy, dispatcher)
-        if strategy.publish and self._server_job().has_joined:
-            self.publish(strategy.publish, every_s=strategy.publish_every_s)
 
     def stop_worker(self) -> None:
         """Send what is queued, take leave of the servers. Afterwards the model has the servers' dense parameters."""
@@ -320,23 +318,6 @@ class ServerCalls(Questions):
             decay=decay,
             keys_to=keys_to,
         )
-
-    def publish(self, url: str | PathLike[str] | None, *, every_s: float = 0.5) -> None:
-        """Have the servers publish what changes in them, for those who serve; every worker calls it.
-
-        `url` is a folder that servers and followers share; None ends it. Changed rows, deleted ones and dense
-        parameters go out every `every_s` seconds, behind a base: `fleet.stream.follow(url)` reads them. UsageError
-        where a server cannot publish there, or the stream of another model is there. `strategy.publish` is the same.
-
-            fleet.publish("/data/clicks/stream")
-        """
-        from fleet.runtime.saved import saving
-
-        if self._is_collective:
-            raise UsageError("fleet.publish() has servers publish, and a collective job has none; save and serve that")
-        worker = self._server_job().worker("fleet.publish()")
-        if self.is_first_worker():
-            saving.publish(worker, url, every_s)
 
     def reshard(self, *, servers: int, wait: bool = False) -> None:
         """Go on with another number of servers: rows move to them while training goes on.

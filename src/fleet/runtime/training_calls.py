@@ -18,6 +18,7 @@ from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from os import PathLike
     from typing import Any, TypeVar
 
     import torch
@@ -149,6 +150,23 @@ class TrainingCalls(ServerCalls):
             strategy.require_supported(True)  # it may have changed since fleet.init()
             self._pairs = CollectiveJob(self._identity(), strategy, self.device)
         return self._pairs
+
+    def publish(self, url: str | PathLike[str] | None, *, every_s: float = 0.5) -> None:
+        """Have the servers publish what changes in them, for those who serve; every worker calls it.
+
+        `url` is a folder that servers and followers share; None ends it. Changed rows, deleted ones and dense
+        parameters go out every `every_s` seconds, behind a base: `fleet.stream.follow(url)` reads them. UsageError
+        where a server cannot publish there, or the stream of another model is there. `strategy.publish` is the same.
+
+            fleet.publish("/data/clicks/stream")
+        """
+        from fleet.runtime.saved import saving
+
+        if self._is_collective:
+            raise UsageError("fleet.publish() has servers publish, and a collective job has none; save and serve that")
+        worker = self._server_job().worker("fleet.publish()")
+        if self.is_first_worker():
+            saving.publish(worker, url, every_s)
 
     def join(self) -> AbstractContextManager[None]:
         """Inside, workers of a collective job may have different numbers of batches; see `fleet.data.shard`."""

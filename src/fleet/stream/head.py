@@ -80,7 +80,7 @@ class StreamHead(Formed):
             if len(head.base.numbers) != head.num_shards or head.num_shards < 1:
                 raise CheckpointError(f"{where} is damaged: {head.num_shards} shards, numbers {head.base.numbers}")
         except CheckpointError as error:
-            raise StreamError(f"{error}; have the job publish into another place, or remove that file") from None
+            raise StreamError(f"{error}; have the job publish elsewhere, or remove that file") from None
         return head
 
     @classmethod

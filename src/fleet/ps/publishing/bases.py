@@ -49,7 +49,7 @@ _WRITING = re.compile(r"\.base-\d{6,}\.writing-[0-9a-f]{8}")
 _log = logging.getLogger(__name__)
 
 
-class Part(NamedTuple):
+class BasePart(NamedTuple):
     """What one server says of its part."""
 
     number: int
@@ -177,7 +177,7 @@ class BaseKeeper:
         dense = {name: DenseHead(shape) for name, shape in job.dense.shapes}
         return StreamHead(self._stream, job.num_servers, tables, dense, self._every_s, base)
 
-    def _joined(self, parts: Sequence[Part]) -> dict[str, NDArray[Any]]:
+    def _joined(self, parts: Sequence[BasePart]) -> dict[str, NDArray[Any]]:
         """Whole dense parameters, and tensors that servers keep."""
         found: dict[str, NDArray[Any]] = {}
         for name, shape in self._job.dense.shapes:
@@ -205,7 +205,7 @@ class BaseKeeper:
                         remove(one, checkpoint.InferenceIndex)
 
 
-def _read_part(writing: Path, server: int, stream: str) -> Part:
+def _read_part(writing: Path, server: int, stream: str) -> BasePart:
     path = writing / _part_name(server)
     try:
         data = np.fromfile(path, np.uint8)
@@ -224,4 +224,4 @@ def _read_part(writing: Path, server: int, stream: str) -> Part:
             begin, _, parameter = rest.partition("/")
             dense[parameter, int(begin)] = array
     tables = checkpoint.parts_from_text(metadata["tables"], str(path))
-    return Part(int(metadata["number"]), int(metadata["version"]), tables, dense, kept)
+    return BasePart(int(metadata["number"]), int(metadata["version"]), tables, dense, kept)

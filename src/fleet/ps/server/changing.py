@@ -16,7 +16,7 @@ from fleet.ps.held.applicable import NoRoomError
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.meetings.pieces import read_take
 from fleet.ps.proto import ps_pb2
-from fleet.ps.publishing.publishing import check_place
+from fleet.ps.publishing.place import check_place
 from fleet.ps.server.roots import confine
 from fleet.ps.steps.changes import CHANGES
 from fleet.ps.steps.core import EVERYBODY

@@ -133,6 +133,8 @@ class ModuleJob:
         if membership is not None:
             membership.join(self._worker, self.stop_worker)
         presence.joined(self._worker)
+        if strategy.publish and servers.who.index == 0:
+            saving.publish(self._worker, strategy.publish, strategy.publish_every_s)
         if servers.progress is not None:
             stopping.begin(self._is_kept)
         strategy.close("fleet.init_worker()")

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from fleet.errors import DeadlineError, StreamError
@@ -37,6 +38,8 @@ class Followed:
         self._sink = open_sink(url)
         self._where = self._sink.url
         self._looked_at = 0.0
+        self._needs_since = 0.0
+        """Since when batches do not lead on; 0: they do."""
         self._trouble: dict[tuple[int, int], float] = {}
         """Since when a batch is missing or damaged, by shard and number."""
         self.head = self._read()
@@ -57,14 +60,23 @@ class Followed:
 
         DeadlineError if there is none in time: it goes on serving what it has, and asks again.
         """
-        deadline, stream = time.monotonic() + timeout_s, self.head.stream
+        began, stream = time.monotonic(), self.head.stream
+        self._needs_since = self._needs_since or began
+        asked = self._sink.bases / f"wanted-by-{os.uname().nodename}-{os.getpid()}"
         while True:
             base = self.refresh().base
             if self.head.stream != stream or any(new > old for new, old in zip(base.numbers, numbers, strict=True)):
+                self._needs_since = 0.0
+                with suppress(OSError):
+                    asked.unlink()
                 return self.base
-            if time.monotonic() >= deadline:
+            now = time.monotonic()
+            if now - self._needs_since >= PATIENCE_S:
+                with suppress(OSError):  # who may only read there waits for the job's next one
+                    asked.touch()
+            if now - began >= timeout_s:
                 raise DeadlineError(f"waited {timeout_s:g} s for a base of {self._where} behind {list(numbers)}")
-            time.sleep(0.2)
+            time.sleep(0.05)
 
     def batches(self, after: Sequence[int], deadline: float) -> Iterator[ChangeBatch]:
         """Each batch behind the numbers `after`, of any shard, as soon as it is there, until time.monotonic() is

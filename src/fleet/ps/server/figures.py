@@ -66,6 +66,12 @@ class ServerFigures:
             yield Sample("fleet_server_copy_whole", int(copies.is_bound))
             yield Sample("fleet_server_copy_behind_records", records)
             yield Sample("fleet_server_copy_behind_seconds", behind_s)
+        if (running := self._service.publishing.running) is not None:
+            yield Sample("fleet_server_publish_lag_seconds", running.lag_s)
+            yield Sample("fleet_server_published_batches_total", running.num_batches)
+            yield Sample("fleet_server_published_bytes_total", running.num_bytes)
+            yield Sample("fleet_server_published_bases_total", running.num_bases)
+            yield Sample("fleet_server_publish_failures_total", running.num_failures)
         holdings = state.holdings
         if holdings is None:
             return

@@ -64,5 +64,5 @@ def test_the_same_without_servers(tmp_path: Path) -> None:
         one.train(0, 3)
         follower = Follower(tmp_path)
         one.train(3, 6)
-        weight = one.model.out.weight.detach().numpy()
+        weight = one.model.state_dict()["out.weight"].numpy()
         follower.until(lambda: bool((follower.dense["out.weight"] == weight).all()), "the last step")

@@ -147,7 +147,10 @@ KINDS: dict[str, Callable[[str], Sink]] = {"": _folder, "file": _folder}
 
 def open_sink(url: str) -> Sink:
     """The sink that a URL names; nothing is looked at yet. UsageError if there is no such kind."""
-    scheme = urlsplit(url).scheme if "://" in url else ""
+    try:
+        scheme = urlsplit(url).scheme if "://" in url else ""
+    except ValueError:  # such as http://[
+        scheme = "?"
     if scheme not in KINDS:
         known = ", ".join(f"{kind}://" for kind in sorted(KINDS) if kind)
         raise UsageError(f"{url!r}: a stream of changes cannot lie there; give a folder, or a URL that begins {known}")

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from fleet.errors import StreamError, UsageError
 from fleet.ps.publishing.bases import BaseKeeper
 from fleet.stream import StreamHead
-from fleet.stream.sinks import open_sink
+from fleet.stream.sinks import Sink, open_sink
 
 if TYPE_CHECKING:
     from fleet.ps.held.holdings import Holdings
     from fleet.ps.steps.state import PublishTo
+
+
+def checked_sink(asked: PublishTo) -> Sink:
+    """The sink that a request means; UsageError, before anything is looked at, if it means none."""
+    if not 0.01 <= asked.every_s <= 3600:
+        raise UsageError(f"fleet.publish: every_s must be from 0.01 to 3600 seconds, got {asked.every_s!r}")
+    if "://" not in asked.url and not os.path.isabs(asked.url):
+        raise UsageError(f"fleet.publish: {asked.url!r:.200} is no whole path, which servers need; begin it with /")
+    return open_sink(asked.url)
 
 
 def check_place(asked: PublishTo, holdings: Holdings) -> None:

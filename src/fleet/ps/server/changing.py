@@ -16,12 +16,11 @@ from fleet.ps.held.applicable import NoRoomError
 from fleet.ps.journal.records import Kind, RecordPart
 from fleet.ps.meetings.pieces import read_take
 from fleet.ps.proto import ps_pb2
-from fleet.ps.publishing.place import check_place
+from fleet.ps.publishing.place import check_place, checked_sink
 from fleet.ps.server.roots import confine
 from fleet.ps.steps.changes import CHANGES
 from fleet.ps.steps.core import EVERYBODY
 from fleet.ps.steps.state import PublishTo
-from fleet.stream.sinks import open_sink
 
 if TYPE_CHECKING:
     import threading
@@ -134,7 +133,7 @@ class Changing:
         """Publish changes from now on, or no more; or only look whether that can be done."""
         holdings, asked = self._core.known(header.caller), PublishTo(header.url, header.every_s)
         if asked.url:
-            confine(str(open_sink(asked.url).home))
+            confine(str(checked_sink(asked).home))
         if header.check_only:
             if asked.url:
                 check_place(asked, holdings)

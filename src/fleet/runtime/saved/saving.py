@@ -180,8 +180,6 @@ def shrink(
 
 def publish(worker: Worker, url: Folder | None, every_s: float) -> None:
     """Have all servers publish their changes, or no more; each looks whether it can before one of them begins."""
-    if not 0.01 <= every_s <= 3600:
-        raise UsageError(f"fleet.publish: every_s must be from 0.01 to 3600 seconds, got {every_s!r}")
     text = "" if url is None else os.fspath(url)
     if url is not None and "://" not in text:
         text = str(Path(text).absolute())

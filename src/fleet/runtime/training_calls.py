@@ -155,7 +155,7 @@ class TrainingCalls(ServerCalls):
         """Have the servers publish what changes in them, for those who serve; every worker calls it.
 
         `url` is a folder that servers and followers share; None ends it. Changed rows, deleted ones and dense
-        parameters go out every `every_s` seconds, behind a base: `fleet.stream.follow(url)` reads them. UsageError
+        parameters go out every `every_s` seconds, behind a base, for `fleet-serve --follow` and its like. UsageError
         where a server cannot publish there, or the stream of another model is there. `strategy.publish` is the same.
 
             fleet.publish("/data/clicks/stream")

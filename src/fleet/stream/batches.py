@@ -167,26 +167,3 @@ def _ascending(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
         raise ValueError("keys are not ascending")
     return keys
-
-
-class Places:
-    """How far a follower is in each shard: takes batches in order, and nothing else."""
-
-    def __init__(self, stream: str, after: list[int]) -> None:
-        """`after`: the last number of each shard that was taken, or that is in the base."""
-        self._stream = stream
-        self.numbers = list(after)
-        """The last batch of each shard that was taken."""
-
-    def take(self, shard: int, blob: bytes | NDArray[np.uint8], where: str = "a batch") -> ChangeBatch:
-        """The next batch of a shard; a StartOverError, and nothing was taken, if the bytes are not that."""
-        batch, wanted = unpack(blob, where), self.numbers[shard] + 1
-        if batch.stream != self._stream:
-            raise StartOverError(f"{where} is of stream {batch.stream!r:.60}, not {self._stream}; take the newest base")
-        if batch.shard != shard:
-            raise DamagedBatchError(f"{where} is damaged: it is of shard {batch.shard}; take the newest base")
-        if batch.number != wanted:
-            kind = MissingBatchError if batch.number > wanted else RepeatedBatchError
-            raise kind(shard, wanted, batch.number)
-        self.numbers[shard] = wanted
-        return batch

@@ -17,9 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from fleet.errors import DeadlineError, FleetError
-from fleet.stream import ChangeBatch, Followed, StartOverError, StreamBase, follow
+from fleet.stream import ChangeBatch, StartOverError, StreamBase
 from fleet_serve.doors.answers import Answers, FollowState
 from fleet_serve.following.moments import Moments
+from fleet_serve.following.stream import Followed, follow
 from fleet_serve.rows.model import ServedModel
 
 LOOK_S = 0.5

@@ -10,7 +10,8 @@ import numpy as np
 
 from fleet.checkpoint import read_inference
 from fleet.ps.server.service import Service
-from fleet.stream import ChangeBatch, StartOverError, follow
+from fleet.stream import ChangeBatch, StartOverError
+from fleet_serve.following.stream import follow
 
 LIMIT_S = 60.0
 Rows = dict[int, bytes]

@@ -25,7 +25,7 @@ LIMIT_S = 60.0
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.stream.following.PATIENCE_S", 0.05)
+    monkeypatch.setattr("fleet_serve.following.stream.PATIENCE_S", 0.05)
     monkeypatch.setattr(following, "LOOK_S", 0.02)
     monkeypatch.setattr(following, "AGAIN_S", (0.01,))
 

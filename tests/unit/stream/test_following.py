@@ -15,7 +15,6 @@ from fleet.errors import StreamError, UsageError
 from fleet.stream import (
     ChangeBatch,
     DamagedBatchError,
-    Followed,
     MissingBatchError,
     RepeatedBatchError,
     StartOverError,
@@ -23,10 +22,10 @@ from fleet.stream import (
     StreamHead,
     TableChanges,
     TableHead,
-    follow,
 )
 from fleet.stream.batches import pack, unpack
 from fleet.stream.sinks import FolderSink, open_sink
+from fleet_serve.following.stream import Followed, follow
 
 SHARDS, BATCHES, WIDTH = 2, 6, 3
 Rows = dict[int, tuple[float, ...]]
@@ -81,7 +80,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.stream.following.PATIENCE_S", 0.0)
+    monkeypatch.setattr("fleet_serve.following.stream.PATIENCE_S", 0.0)
 
 
 def damage(written: Written, kind: str, rng: random.Random) -> Iterator[tuple[int, int, type[StartOverError]]]:

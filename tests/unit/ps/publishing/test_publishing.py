@@ -17,7 +17,7 @@ EVERY_S = 0.02
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.stream.following.PATIENCE_S", 0.05)
+    monkeypatch.setattr("fleet_serve.following.stream.PATIENCE_S", 0.05)
 
 
 class TwoTables(nn.Module):

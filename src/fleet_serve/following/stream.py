@@ -21,7 +21,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from fleet.errors import DeadlineError, StreamError
-from fleet.stream.batches import ChangeBatch, DamagedBatchError, MissingBatchError, Places, StartOverError
+from fleet.stream.batches import (
+    ChangeBatch,
+    DamagedBatchError,
+    MissingBatchError,
+    RepeatedBatchError,
+    StartOverError,
+    unpack,
+)
 from fleet.stream.head import StreamBase, StreamHead
 from fleet.stream.sinks import open_sink
 
@@ -29,6 +36,29 @@ LOOK_S = 0.02
 """How often a follower looks for the next batch."""
 PATIENCE_S = 2.0
 """How long a batch may be missing, or damaged, before a base is needed."""
+
+
+class Places:
+    """How far a follower is in each shard: takes batches in order, and nothing else."""
+
+    def __init__(self, stream: str, after: list[int]) -> None:
+        """`after`: the last number of each shard that was taken, or that is in the base."""
+        self._stream = stream
+        self.numbers = list(after)
+        """The last batch of each shard that was taken."""
+
+    def take(self, shard: int, blob: bytes, where: str = "a batch") -> ChangeBatch:
+        """The next batch of a shard; a StartOverError, and nothing was taken, if the bytes are not that."""
+        batch, wanted = unpack(blob, where), self.numbers[shard] + 1
+        if batch.stream != self._stream:
+            raise StartOverError(f"{where} is of stream {batch.stream!r:.60}, not {self._stream}; take the newest base")
+        if batch.shard != shard:
+            raise DamagedBatchError(f"{where} is damaged: it is of shard {batch.shard}; take the newest base")
+        if batch.number != wanted:
+            kind = MissingBatchError if batch.number > wanted else RepeatedBatchError
+            raise kind(shard, wanted, batch.number)
+        self.numbers[shard] = wanted
+        return batch
 
 
 class Followed:

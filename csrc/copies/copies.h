@@ -3,7 +3,7 @@
 // Beside the values and the rule's state a copy has `start`, the values from which the next difference is measured:
 // what the servers had when they were last heard of, unless the mark says kAhead. A window is the time between two
 // calls of `difference`; the answer to one must be merged before the next. How a difference is divided among workers,
-// and what comes of an answer: docs/adr/0027.
+// and what comes of an answer: docs/adr/0027 and 0068.
 //
 // Used from one thread. Copies are numbered in the order they come, and lie in that order, so what a window has touched
 // is mostly read from front to back and without the index. A number stays that of its key until all are cleared: what a
@@ -11,6 +11,7 @@
 // only exchanges need, behind them (docs/adr/0032).
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,8 +37,8 @@ struct CopyOptions {
   float tolerance = 0;  // by how much, relatively, servers may round what they store
 };
 
-// By how much the difference of a row that its worker has touched `touches` times in a window is divided: about the
-// number of workers that have touched it too.
+// About how many workers have touched a row in a window, of which one has touched it `touches` times: by that its
+// difference is divided, or by the root of it under a rule that slows down.
 double sharers(std::uint32_t touches, std::uint32_t num_workers);
 
 // The copies of some keys, found once: their numbers, or Index::kNone.
@@ -115,7 +116,9 @@ class Copies {
   bool is_wanted(std::uint32_t number) const { return number == Index::kNone || (marks_[number] & kOld) != 0; }
   // By how much the difference of a copy is divided.
   double parts_of(std::uint32_t number, std::uint32_t touches, std::uint32_t num_workers) const {
-    return (marks_[number] & kAlone) != 0 ? 1.0 : sharers(touches, num_workers);
+    if ((marks_[number] & kAlone) != 0) return 1.0;
+    const double parts = sharers(touches, num_workers);
+    return options_.rule->slows_down() ? std::sqrt(parts) : parts;
   }
   // Bounds and the largest norm.
   void settle(float* values) const;

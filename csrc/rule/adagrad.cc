@@ -15,6 +15,7 @@ class Adagrad final : public Rule {
 
   std::size_t state_width(std::size_t width) const override { return width + args_.counts(); }
   double lr() const override { return args_.lr; }
+  bool slows_down() const override { return true; }
 
   void start(float* state, std::size_t width) const override {
     std::fill_n(state, width, static_cast<float>(args_.start));

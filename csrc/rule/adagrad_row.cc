@@ -16,6 +16,7 @@ class AdagradRow final : public Rule {
 
   std::size_t state_width(std::size_t) const override { return 1 + args_.counts(); }
   double lr() const override { return args_.lr; }
+  bool slows_down() const override { return true; }
 
   void start(float* state, std::size_t) const override {
     state[0] = static_cast<float>(args_.start);

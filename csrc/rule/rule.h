@@ -36,6 +36,9 @@ class Rule {
 
   // The rate it was made with.
   virtual double lr() const = 0;
+
+  // Whether a row moves ever less, by the root of what it has learned: many who each know a part of that go too far.
+  virtual bool slows_down() const { return false; }
 };
 
 // Throws std::invalid_argument, in one line, for an unknown name and for an unknown, missing or bad argument.

@@ -12,6 +12,7 @@ namespace fleet {
 namespace {
 
 constexpr std::size_t kFirstBuckets = 4;
+constexpr std::size_t kSmallBuckets = 4096;  // so many are less than the rows of the keys in them by far
 constexpr std::size_t kLargePage = std::size_t{2} << 20;
 constexpr std::size_t kMapped = std::size_t{64} << 10;
 
@@ -101,7 +102,12 @@ bool Index::erase(std::int64_t key, std::uint32_t place) {
   }
 }
 
-std::size_t Index::grown() const { return std::max(kFirstBuckets, num_buckets_ + num_buckets_ * 12 / 100 + 4); }
+// In small steps, for memory's sake. Each moves all keys, so that they are moved eight times: where a table is young,
+// and most of its keys are new, that would be a third of a push.
+std::size_t Index::grown() const {
+  const std::size_t percent = num_buckets_ < kSmallBuckets ? 40 : 12;
+  return std::max(kFirstBuckets, num_buckets_ + num_buckets_ * percent / 100 + 4);
+}
 
 void Index::reserve(std::size_t size) {
   // At least as much as growing does: pieces that reserve room one after the other must not move all keys each time.

@@ -2,7 +2,8 @@
 //
 // A bucket holds five keys with their row numbers, so that a look-up usually costs one line of memory besides the row.
 // Where a key goes is monotone in its hash, so growing reads and writes memory in order, and growing often costs
-// little: the buckets stay between 80% and 90% full, which is 14.2 to 16 bytes for each key.
+// little: the buckets stay between 80% and 90% full, which is 14.2 to 16 bytes for each key. A small index grows in
+// larger steps, and has up to 20.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@ namespace fleet {
 class Index {
  public:
   static constexpr std::uint32_t kNone = 0xffffffffu;
-  // What an index takes: this for each key and this once, at most, unless keys were removed or room was reserved.
+  // What an index counts for: this for each key and this once. It is the most that one takes that is not small, unless
+  // keys were removed or room was reserved.
   static constexpr std::size_t kBytesEach = 16;
   static constexpr std::size_t kBytesOnce = 5 * 64;
 

@@ -1,5 +1,7 @@
 #include "copies/copies.h"
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <vector>
 
@@ -97,6 +99,60 @@ TEST(copies_touched_once) {
   copies.age();  // it has been touched since
   CHECK(copies.missing(copies.locate(&key, 1)).empty());
   CHECK(copies.difference(4, 2)->sent[0] == 2.0f);
+}
+
+// Under Adagrad, whose steps are shorter the more a row has learned, by the root of that number.
+TEST(copies_of_a_rule_that_slows_down) {
+  fleet::CopyOptions options;
+  options.name = "ads";
+  options.width = 1;
+  options.rule = fleet::make_rule("adagrad", {{"lr", 1.0}, {"eps", 0.0}});
+  fleet::Copies copies(std::move(options));
+  fetch(copies, {1, 2}, {0.0f, 0.0f});
+  learn(copies, 1, 8.0f, 1);
+  learn(copies, 2, 4.0f, 2);
+  const auto found = copies.difference(4, 1);
+  CHECK(found->keys[0] == 1 && found->sent[0] == 1.0f);
+  const float own = read(copies, {2})[0];
+  CHECK(found->sent[1] == own / static_cast<float>(std::sqrt(2.5)));
+  merge(copies, found, 1, 3.0f, 1.0);  // others have been heard of: it keeps what they have yet to send
+  CHECK(std::fabs(read(copies, {2})[0] - (3.0f + own - found->sent[1])) < 1e-5f);
+}
+
+// Four workers that each draw a row all the way to one target in a window go past it together, and meet there in the
+// end.
+TEST(copies_of_a_rule_that_slows_down_meet) {
+  constexpr float kTarget = 2.5f;
+  const std::int64_t key = 1;
+  std::vector<fleet::Copies> all;
+  std::vector<int> heard(4, 0);
+  for (int i = 0; i < 4; ++i) {
+    fleet::CopyOptions options;
+    options.name = "ads";
+    options.width = 1;
+    options.rule = fleet::make_rule("adagrad", {{"lr", 0.5}});
+    all.emplace_back(std::move(options));
+    fetch(all.back(), {key}, {0.0f});
+  }
+  float server = 0.0f;
+  int exchanges = 0;
+  for (int round = 0; round < 20; ++round) {
+    for (fleet::Copies& one : all) {
+      for (int i = 0; i < 16; ++i) {
+        const float grad = read(one, {key})[0] - kTarget;
+        one.push(&key, one.locate(&key, 1), &grad, 0.5, false);
+      }
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Found found = all[i].difference(4, 1);
+      server += found->sent[0];
+      const double awaited = 1.0 - std::min(++exchanges - heard[i] - 1, 3) / 3.0;
+      heard[i] = exchanges;
+      merge(all[i], found, 0, server, awaited);
+    }
+    CHECK(server > 0.0f && server < 2 * kTarget);
+  }
+  CHECK(std::fabs(server - kTarget) < 0.1f);
 }
 
 TEST(copies_that_others_change_too) {

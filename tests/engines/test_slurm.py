@@ -30,9 +30,11 @@ def cluster(tmp_path: Path) -> Iterator[Slurm]:
 
 def logs(cluster: Slurm) -> str:
     """All that jobs have said, for a test that fails."""
-    return "\n".join(
-        f"{path}: {path.read_text()[-1500:]}" for path in sorted(cluster.folder.rglob("*log*"))
-    ) + "\n".join(path.read_text()[-1500:] for path in cluster.folder.glob("*.out"))
+    return (
+        cluster.run("scontrol", "show", "job")
+        + "\n".join(f"{path}: {path.read_text()[-1500:]}" for path in sorted(cluster.folder.rglob("*log.[0-9]*")))
+        + "\n".join(path.read_text()[-1500:] for path in cluster.folder.glob("*.out"))
+    )
 
 
 def steps(path: Path) -> list[int]:
@@ -57,26 +59,40 @@ def test_servers_and_workers_as_components_of_a_heterogeneous_job(cluster: Slurm
 
 
 def test_a_durable_job_that_is_requeued_goes_on(cluster: Slurm) -> None:
-    words = (
-        "--nnodes",
-        "2",
-        "--server_num",
-        "1",
-        "--worker_num",
-        "1",
-        "--durable",
-        "kept",
-        "train.py",
-        "async",
-        "60",
-        "100",
-    )
-    job = cluster.submit(text_of("slurm", words))
+    job, log = begin(cluster)
+    cluster.run("scontrol", "requeue", job)
+    goes_on(cluster, job, log)
+
+
+def test_a_durable_job_that_is_told_saves_and_is_requeued(cluster: Slurm) -> None:
+    job, log = begin(cluster)
+    cluster.run("scancel", "--batch", "--signal=USR1", job)  # as Slurm does where the time limit is near
+    goes_on(cluster, job, log)
+    assert "SIGUSR1: 1 workers are to save and stop" in (cluster.folder / f"train-{job}.out").read_text()
+
+
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_a_durable_job_goes_on_when_a_node_is_gone(cluster: Slurm, node: str) -> None:
+    """The first one also runs the script itself."""
+    job, log = begin(cluster)
+    cluster.kill_node(node)
+    cluster.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=gone")  # as it finds out in minutes
+    goes_on(cluster, job, log)
+    assert "NodeList=n[1-2]" not in cluster.run("scontrol", "show", "job", job)
+
+
+def begin(cluster: Slurm) -> tuple[int, Path]:
+    """A durable job on two nodes that is under way, and the log of its worker 0."""
+    words = ("--nnodes", "2", "--server_num", "1", "--worker_num", "1", "--durable", "kept")
+    job = cluster.submit(text_of("slurm", (*words, "train.py", "async", "60", "100")))
     log = cluster.folder / "log" / "workerlog.0"
     wait_until(lambda: 10 in steps(log), LIMIT_S, "step 10")
-    cluster.run("scontrol", "requeue", job)
-    cluster.wait_for(job, "PENDING")
-    cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")  # or it rests two minutes first
+    return job, log
+
+
+def goes_on(cluster: Slurm, job: int, log: Path) -> None:
+    """It is requeued, goes on where it was, and has made each step once."""
+    cluster.go_on(job)
     assert cluster.wait_for(job, "COMPLETED", "FAILED") == "COMPLETED", logs(cluster)
     assert "counted 1920 of 1920" in (cluster.folder / f"train-{job}.out").read_text()
     assert steps(log).count(0) <= 1

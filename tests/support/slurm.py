@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from support.jobs import clean_environ
@@ -56,6 +57,8 @@ class Slurm:
 
     def __init__(self, config: Path, folder: Path) -> None:
         self.folder = folder
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+        """The slurmd of each node."""
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         self.environ = {**clean_environ(), "SLURM_CONF": str(config), "OMP_NUM_THREADS": "1", "PATH": path}
 
@@ -73,6 +76,20 @@ class Slurm:
         (self.folder / "job.sh").write_text(script)
         return int(self.run("sbatch", "--parsable", "job.sh"))
 
+    def go_on(self, job: int) -> None:
+        """Have a job that is requeued start now; it would rest two minutes."""
+        self.wait_for(job, "PENDING")
+        busy = re.compile("alloc|comp|mix")  # what is left of its former life ends first
+        wait_until(lambda: not busy.search(self.run("sinfo", "--noheader", "--format=%T")), LIMIT_S, "free nodes")
+        self.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+
+    def kill_node(self, name: str) -> None:
+        """End everything that runs on a node, its slurmd first, as if its machine were gone."""
+        self.daemons[name].kill()
+        for pid in _processes_of(name, self.environ["SLURM_CONF"]):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def state(self, job: int) -> str:
         """That of its first component."""
         found = re.search(r"JobState=(\w+)", self.run("scontrol", "show", "job", job))
@@ -83,6 +100,22 @@ class Slurm:
         """The state it has come to."""
         wait_until(lambda: self.state(job) in states, LIMIT_S, f"job {job} to be {' or '.join(states)}")
         return self.state(job)
+
+
+def _processes_of(node: str, config: str) -> list[int]:
+    """Tasks of a node of one cluster, all that they have started, and the daemons of its steps."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "environ").read_bytes().split(b"\0")
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if {f"SLURMD_NODENAME={node}".encode(), f"SLURM_CONF={config}".encode()} <= set(words):
+            found.append(int(path.name))
+            if parent > 1 and (Path("/proc") / str(parent) / "comm").read_text().startswith("slurmstepd"):
+                found.insert(0, parent)
+    return found
 
 
 def _free_ports(number: int) -> list[int]:
@@ -115,11 +148,13 @@ def slurm(folder: Path, num_nodes: int) -> Iterator[Slurm]:
         config.write_text(CONFIG.format(host=host, folder=own, port=ports[0]) + nodes + partitions)
         found = Slurm(config, folder)
 
-        def start(*words: str) -> None:
+        def start(*words: str) -> subprocess.Popen[bytes]:
             inside = f'mount --bind {own / "hosts"} /etc/hosts && exec "$@"'
             with (own / f"{words[-1].rpartition('/')[2]}.log").open("wb") as log:
                 command = ["unshare", "--mount", "sh", "-c", inside, "sh", *words]
-                stack.callback(_end, subprocess.Popen(command, env=found.environ, stdout=log, stderr=log))
+                process = subprocess.Popen(command, env=found.environ, stdout=log, stderr=log)
+            stack.callback(_end, process)
+            return process
 
         files = {
             "key-file": "key",
@@ -132,7 +167,7 @@ def slurm(folder: Path, num_nodes: int) -> Iterator[Slurm]:
         wait_until((own / "munge.socket").exists, LIMIT_S, "munged")
         start("slurmctld", "-D")
         for name in names:
-            start("slurmd", "-D", "-N", name)
+            found.daemons[name] = start("slurmd", "-D", "-N", name)
         wait_until(lambda: _idle(found) == num_nodes, LIMIT_S, "the nodes")
         try:
             yield found

@@ -27,8 +27,21 @@ _RESOLVED = """for host in {hosts}; do
     fi
 done
 """
+_SIGNAL = """
+#SBATCH --requeue --open-mode=append
+{mark}#SBATCH --signal=B:USR1@120   # seconds before the time limit{why}"""
 _ONE = """first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-{resolved}srun --kill-on-bad-exit=1 {command}
+{resolved}told= code=138
+trap 'told=yes; kill -USR1 "$step"' USR1  # save and stop
+srun --kill-on-bad-exit=1 {command} &
+step=$!
+while [ "$code" -eq 138 ]; do  # a signal has come meanwhile
+    wait "$step" && code=0 || code=$?
+done
+if [ -n "$told" ] && [ "$code" -ne 0 ] && [ "$code" -ne 2 ]; then
+    exec scontrol requeue "$SLURM_JOB_ID"  # goes on where it was
+fi
+exit "$code"
 """
 _PLACES = '--master "$first:{port}" --nnodes "$SLURM_NNODES"'
 _HETEROGENEOUS = """
@@ -54,11 +67,15 @@ trap - EXIT
 
 def render(job: EngineJob) -> str:
     """A script for `sbatch`: Slurm gives nodes, fleetrun their processes."""
-    resources = _nodes(job.num_nodes, 1, 16, "compute", _gpus(job))
+    resources = _nodes(job.num_nodes, 1, 16, "compute", _gpus(job)) + _SIGNAL.format(
+        mark="" if job.is_durable else "#",
+        why="" if job.is_durable else "; choose where there is a fleet.Checkpoint, and take away one #",
+    )
     command = shlex.join(job.fleetrun()[1:])
     places = f"{_PLACES.format(port=job.meeting_port)} " if job.num_nodes > 1 else ""
     return _head(job, resources) + _ONE.format(
-        resolved=_RESOLVED.format(name=job.name, hosts='"$first"'), command=f"fleetrun {places}{command}"
+        resolved=_RESOLVED.format(name=job.name, hosts='"$first"'),
+        command=f"fleetrun {places}{command}",
     )
 
 

@@ -32,6 +32,8 @@ def test_it_serves_until_it_is_told_to_end(number: signal.Signals) -> None:
         assert "libtorch" not in Path(f"/proc/{server.process.pid}/maps").read_text()
         with pytest.raises(NotReadyError, match=f"server {server.endpoint}: no worker has declared a job yet"):
             transport.call("Stats", ps_pb2.StatsRequest.Header(), (), LIMIT_S).result(LIMIT_S)
+        server.process.send_signal(signal.SIGUSR1)  # it means save and stop, for workers; engines send it to everybody
+        assert is_serving(server.endpoint)
         server.process.send_signal(number)
         assert server.finish() == (0, "")
 

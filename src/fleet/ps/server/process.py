@@ -173,6 +173,7 @@ def _told_to_stop() -> Iterator[list[int]]:
         told.append(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # means save and stop, for workers
     try:
         yield told
     finally:

@@ -96,10 +96,10 @@ def table(num: int, seed: int) -> tuple[torch.Tensor, ...]:
     return torch.arange(num), user, item, history, label
 
 
-def write_files(folder: Path) -> None:
+def write_files(folder: Path, num_samples: int = NUM_SAMPLES) -> None:
     """The samples as text, in two files whose pieces are small."""
     folder.mkdir(exist_ok=True)
-    rows = list(zip(*(one.tolist() for one in table(NUM_SAMPLES, 1)), strict=True))
+    rows = list(zip(*(one.tolist() for one in table(num_samples, 1)), strict=True))
     for part in range(2):
         lines = (
             "\t".join(map(str, (n, user, item, ",".join(map(str, past)), int(label), "x" * 150)))
@@ -116,10 +116,10 @@ def of_files(batch: fleet.data.Batch) -> tuple[torch.Tensor, ...]:
     return number, user, item, history, batch.label
 
 
-def batches_of(loop: str, epochs: int) -> tuple[Any, Iterator[Any] | None]:
+def batches_of(loop: str, epochs: int, num_samples: int) -> tuple[Any, Iterator[Any] | None]:
     """The data of the run, if it has a position, and what the script loops over."""
     size = BATCH // fleet.worker_num()
-    samples = table(NUM_SAMPLES, 1)
+    samples = table(num_samples, 1)
     if loop in ("shard", "ahead"):
         return fleet.data.shard(samples, size, shuffle=True, seed=3), None
     if loop == "files":
@@ -130,11 +130,11 @@ def batches_of(loop: str, epochs: int) -> tuple[Any, Iterator[Any] | None]:
         return fleet.data.files("data/*.tsv", schema, size, shuffle=True, uneven="pad"), None
 
     def own(step: int) -> tuple[torch.Tensor, ...]:
-        order = torch.randperm(NUM_SAMPLES, generator=torch.Generator().manual_seed(step * BATCH // NUM_SAMPLES))
-        begin = step * BATCH % NUM_SAMPLES + fleet.worker_index() * size
+        order = torch.randperm(num_samples, generator=torch.Generator().manual_seed(step * BATCH // num_samples))
+        begin = step * BATCH % num_samples + fleet.worker_index() * size
         return tuple(one[order[begin : begin + size]] for one in samples)
 
-    end = epochs * NUM_SAMPLES // BATCH
+    end = epochs * num_samples // BATCH
     return None, (own(step) for step in (fleet.steps(end) if loop == "steps" else range(fleet.steps_done(), end)))
 
 
@@ -179,7 +179,7 @@ def main(args: argparse.Namespace) -> None:
     stop, seen = EarlyStop(args.patience), Seen()
     data: Any = None
     if args.loop in ("shard", "ahead", "files"):
-        data, _ = batches_of(args.loop, args.epochs)
+        data, _ = batches_of(args.loop, args.epochs, args.samples)
     with fleet.Checkpoint(
         "runs",
         model=model,
@@ -192,7 +192,7 @@ def main(args: argparse.Namespace) -> None:
         step = saved.step
         assert step == fleet.steps_done() * args.unit, (step, fleet.steps_done())
         if data is None:
-            epochs: Any = [batches_of(args.loop, args.epochs)[1]]
+            epochs: Any = [batches_of(args.loop, args.epochs, args.samples)[1]]
         else:
             epochs = (
                 fleet.prefetch(
@@ -225,10 +225,10 @@ def main(args: argparse.Namespace) -> None:
                     die("between", step, args.die)
                 step += 1
                 die("stepped", step, args.die)
-                if step % 25 == 0:
+                if step % args.measured == 0:
                     stop.add(fleet.evaluate(model, held_out, {"loss": loss_of}, step=measured)["loss"])
                     die("measured", step, args.die)
-                    if step % 50 == 0:
+                    if step % (2 * args.measured) == 0:
                         saved.save(step * args.unit)
                         die("saved", step, args.die)
                     if stop.is_over:
@@ -269,6 +269,8 @@ if __name__ == "__main__":
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--patience", type=int, default=100)
+    parser.add_argument("--samples", type=int, default=NUM_SAMPLES)
+    parser.add_argument("--measured", type=int, default=25, help="steps from one evaluation to the next")
     parser.add_argument("--unit", type=int, default=1, help="what a step adds to the script's count")
     parser.add_argument("--die", nargs="*", default=[], metavar="WORKER:POINT:STEP")
     parser.add_argument("--save", required=True, metavar="DIR")

@@ -1,9 +1,13 @@
-"""Saves whose answer is lost, that are asked for twice, or that meet another one: one account, or one clear error."""
+"""Saves whose answer is lost, that are asked for twice, or that meet another one: one account, or one clear error.
+
+One of a durable job that failed is made by the next lives of its workers: it is not told as failed for ever.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +22,8 @@ from fleet.ps.durable import storage
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
 from fleet.runtime.training.checkpoint import Checkpoint
+from support.durable.lives import Workers, wait_for_any
+from support.jobs import script
 from support.parity.training import Net, Trainer, joined, rows_of, served, started
 from support.plane.proxy import cutting
 
@@ -163,3 +169,44 @@ def test_of_two_saves_into_one_folder_the_first_is_told_of_the_second(tmp_path: 
         steps.commit(first, 7, manifest)
     steps.commit(second, 7, manifest)
     assert steps.complete() == [7]
+
+
+TRAIN = """
+    import torch
+    import fleet
+    fleet.init()
+    model = fleet.distributed_model(fleet.nn.Embedding(2, "ads", rule=fleet.rules.SGD(1.0)))
+    optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=1.0))
+    fleet.init_worker()
+    for (batch,) in fleet.data.shard((torch.arange(8),), batch_size=2):
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        optimizer.step()
+    fleet.save_persistables("kept/saved")
+    fleet.stop_worker()
+"""
+
+
+def test_a_save_that_failed_is_made_by_the_next_lives_of_all_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEET_DURABLE", str(tmp_path / "durable"))
+    monkeypatch.setenv("FLEET_JOURNAL", "OFF")
+    (tmp_path / "kept").touch()  # a file, where there is to be a folder
+    with served(1) as (endpoints, _), ExitStack() as stack:
+        workers = Workers(stack, endpoints, 2, script(tmp_path, TRAIN), [])
+        said: list[list[str]] = [[], []]
+        while len(said[0]) < 2:  # the second life makes an attempt of its own, and is told what that came to
+            wait_for_any(workers.present)
+            for index, process in enumerate(workers.present):
+                if process.poll() is None:
+                    continue
+                assert process.returncode == 1
+                said[index].append(process.communicate()[1])
+                if len(said[0]) == 2:
+                    (tmp_path / "kept").unlink(missing_ok=True)
+                workers.present[index] = workers._start(index)
+        workers.finish()
+    assert all("CheckpointError: " in one for one in said[0])
+    assert "fleet.save_persistables() failed on worker 0: " in said[1][0]
+    assert checkpoint.read_manifest(tmp_path / "kept" / "saved").tables

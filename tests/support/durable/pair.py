@@ -164,10 +164,10 @@ class Pair:
         copies, following = _standby(self.server).copies, _standby(self.copy)._following
         assert copies is not None
         assert following is not None
-        last = durability_of(self.server).journal.lsn
+        journal = durability_of(self.server).journal
         told = copies._told == (following._name, self._number)
-        is_filled = bool(following._segment) and not following._failure
-        return told and is_filled and copies.lag[0] == 0 and following.position == last
+        is_filled = following._segment == journal.end[0] and not following._failure
+        return told and is_filled and copies.lag[0] == 0 and following.position == journal.lsn
 
     def _next_name(self) -> str:
         self._num_made += 1

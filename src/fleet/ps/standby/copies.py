@@ -63,7 +63,8 @@ class Copies(Copied):
         """Whether a copy is, or may be by now, listed in a term."""
         self._num_freed = 0
         """How often it was bound and is so no longer."""
-        self._copy = 0
+        self._copy = self._read_by = 0
+        """The copy that called last, and the one that has read records in the life of this process."""
         self._has = 0
         """The last record that the copy has."""
         self._told = (0, 0)
@@ -222,7 +223,9 @@ class Copies(Copied):
                 self._asked_at = time.monotonic()
                 size, following = self._readable(header)
             if size < header.at:
-                return self._said(Reply(lost=self._ahead(header))), ()
+                self._refuse_what_is_ahead(header)
+                return self._said(Reply(lost="the server has not, or not any more, what the copy has")), ()
+            self._read_by = header.copy
             term = self._look()
             reply = self._said(Reply(is_whole=self._is_whole(header)))
             reply.term = term.number
@@ -254,15 +257,19 @@ class Copies(Copied):
                 self.is_bound, self._whole_at = True, lsn
         return self.is_bound and header.lsn >= self._whole_at
 
-    def _ahead(self, header: ps_pb2.FollowRequest.Header) -> str:
-        """Why a copy begins anew whose place in the journal is not here; if it counts, this server must not go on."""
+    def _refuse_what_is_ahead(self, header: ps_pb2.FollowRequest.Header) -> None:
+        """CommunicationError if a copy has what this server has lost: it keeps that, and this server must not go on.
+
+        What a copy has read from this process was not lost since: a file of the journal is gone, and the copy is filled
+        again.
+        """
         first = segments_in(self._folder)[0][0]
-        if header.segment >= first and self.is_bound:
+        if header.segment >= first and self.is_bound and header.copy != self._read_by:
             self.lost = (
                 f"server {self._server} has lost records that its copy has, up to {header.lsn}: the disk of "
                 f"{self._folder} has not kept what was written; the copy is to take its place"
             )
-        return "the server has not, or not any more, what the copy has"
+            raise CommunicationError(self.lost)
 
     def _said(self, reply: Reply) -> Reply:
         reply.term, reply.lsn = self._standing.number, self._journal.lsn

@@ -59,10 +59,11 @@ class Standby:
     ) -> tuple[ps_pb2.FollowReply.Header, Tensors]:
         """Answer a call of `Follow`."""
         assert self.copies is not None
-        reply, found = self.copies.answer(header, tensors)
-        if self.copies.lost:
-            self._give_up(self.copies.lost)
-        return reply, found
+        try:
+            return self.copies.answer(header, tensors)
+        finally:
+            if self.copies.lost:
+                self._give_up(self.copies.lost)
 
     def close(self) -> None:
         """Follow nobody any more, and let nobody wait for the copy."""

@@ -7,6 +7,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,12 +107,17 @@ class OneWriter:
                 return Path(folder)
             topic = f"{topic}/{turn}"
         workers = WorkerMeetings(worker.client, "saved", step_timeout_s())
+        failure = ""
+        if progress is not None and (workers.rank == 0 or worker.client.caller(0).incarnation > 1):
+            topic, failure = _after_failures(workers, topic, call)
         if workers.rank == 0 and not (progress is not None and workers.is_told(topic, [0])):
             return self._write(workers, topic, write)
         worker.policy.flush()
         try:
             said = json.loads(workers.meet(topic, "", call, others=[0], is_between_steps=True)[0])
         except DeadlineError as error:
+            if failure:  # and worker 0 has gone on without that save
+                raise CheckpointError(f"{call} failed on worker 0: {failure}") from error
             raise CheckpointError(
                 f"{call}: worker 0 writes for all, and has not written {os.fspath(folder)}: {error}, and gives the "
                 "same folder"
@@ -133,3 +139,19 @@ class OneWriter:
         finally:
             workers.tell(topic, json.dumps(said))
         return path
+
+
+def _after_failures(workers: WorkerMeetings, topic: str, call: str) -> tuple[str, str]:
+    """The topic of a save in a worker's later life, and why it failed in former ones: each failure has its own topic.
+
+    What was said counts in all lives, so a failure that was told under the topic of the save would be told for ever.
+    """
+    failure, attempt = "", topic
+    for number in count(1):
+        if not workers.is_told(attempt, [0]):
+            break
+        said = json.loads(workers.meet(attempt, "", call, others=[0])[0])
+        if "error" not in said:
+            break
+        failure, attempt = said["error"], f"{topic}/{number}"
+    return attempt, failure

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fleet.errors import FleetError
-from fleet.ps.journal.files import segments_in
+from fleet.ps.journal.files import MARK_NAME, segments_in, view_of
+from fleet.ps.journal.records import read
 from fleet.ps.journal.verify import verify
 from fleet.ps.server.service import Service
 from support.durable.pair import LIMIT_S, Pair, digest, durability_of
@@ -89,5 +90,33 @@ def test_the_copy_takes_the_place_of_a_server_that_cannot_read_its_journal(pair:
     flip(segments_in(pair.folder(name))[0][1])
     with pytest.raises(FleetError, match="offset"):  # with which its process ends, and is not started again
         pair.begin(name)
+    pair.promote()
+    assert digest(pair.server.state) == digest(pair.copy.state) == wanted
+
+
+def test_a_file_of_the_journal_that_is_gone_costs_a_server_that_runs_nothing(pair: Pair) -> None:
+    server = pair.server
+    own = durability_of(server)
+    segments_in(own.folder)[-1][1].unlink()
+    own.scrub.look()  # a snapshot takes its place; the copy, which read on in that file, is filled again
+    pair.settle()
+    assert server.standby is not None
+    assert not server.standby.failure
+    assert digest(pair.copy.state) == digest(server.state)
+
+
+def test_a_copy_keeps_what_its_server_has_lost_and_takes_its_place(pair: Pair) -> None:
+    wanted, name = digest(pair.server.state), pair.name(is_copy=False)
+    pair.end(name)
+    folder = pair.folder(name)
+    _, last = segments_in(folder)[-1]
+    ends = [record.end for record in read(last, view_of(last))]
+    with last.open("r+b") as file:
+        file.truncate(ends[-2])
+    (folder / MARK_NAME).unlink()  # it would know of the last record
+    server = pair.begin(name)
+    assert server.standby is not None
+    assert server.standby.ended.wait(LIMIT_S)
+    assert "server 0 has lost records that its copy has" in server.standby.failure
     pair.promote()
     assert digest(pair.server.state) == digest(pair.copy.state) == wanted

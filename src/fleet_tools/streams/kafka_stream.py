@@ -36,9 +36,14 @@ class _Held:
     position: int
     """Where the next answer begins."""
     records: deque[StreamRecord] = field(default_factory=deque)
+    num_bytes: int = 0
     is_at_end: bool = False
     is_paused: bool = False
     is_lost: bool = False
+
+    def has(self, times: int) -> bool:
+        """Whether this is enough for so many answers."""
+        return len(self.records) >= times * MOST_AT_ONCE or self.num_bytes >= times * MOST_BYTES_AT_ONCE
 
 
 class KafkaStream(Stream):
@@ -89,7 +94,7 @@ class KafkaStream(Stream):
             held = self._held[number] = _Held(position)
         self._poll(0)
         asked = time.monotonic()
-        while len(held.records) < MOST_AT_ONCE and not held.is_at_end and not held.is_lost:
+        while not held.has(1) and not held.is_at_end and not held.is_lost:
             num = len(held.records)
             self._poll(_POLL_S)
             if len(held.records) > num:
@@ -113,9 +118,10 @@ class KafkaStream(Stream):
         while held.records and len(records) < MOST_AT_ONCE and num_bytes < MOST_BYTES_AT_ONCE:
             records.append(held.records.popleft())
             num_bytes += len(records[-1].value)
+        held.num_bytes -= num_bytes
         if records:
             held.position = records[-1].position + 1
-        if held.is_paused and len(held.records) < MOST_AT_ONCE:
+        if held.is_paused and not held.has(1):
             held.is_paused = False
             self._consumer.resume([TopicPartition(self._topic, number)])
         return records, held.position
@@ -127,8 +133,9 @@ class KafkaStream(Stream):
             if held is None:
                 continue
             if (error := message.error()) is None:
-                stamp = message.timestamp()[1] / 1e3
-                held.records.append(StreamRecord(message.offset() or 0, stamp, message.value() or b""))
+                value = message.value() or b""
+                held.records.append(StreamRecord(message.offset() or 0, message.timestamp()[1] / 1e3, value))
+                held.num_bytes += len(value)
                 held.is_at_end = False
             elif error.code() == KafkaError._PARTITION_EOF:
                 held.is_at_end = True
@@ -136,7 +143,7 @@ class KafkaStream(Stream):
                 held.is_lost = True
             self._is_down &= error is not None
         for number, held in self._held.items():
-            if len(held.records) > 2 * MOST_AT_ONCE and not held.is_paused:
+            if held.has(2) and not held.is_paused:
                 held.is_paused = True
                 self._consumer.pause([TopicPartition(self._topic, number)])
 

@@ -1,4 +1,4 @@
-"""Durable jobs that read a stream of a real NATS server: each record counts once, whoever is killed."""
+"""Durable jobs that read a stream, of a real NATS server: each record counts once, whoever is killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from support.data.brokers import NatsServer, nats_server
+from support.data.brokers import KafkaCluster, NatsServer, nats_server
 from support.jobs import LIMIT_S, RunningJob, script
 from support.processes import wait_until
 
@@ -41,7 +41,8 @@ WORK = f"""
             nn.init.ones_(self.last.weight)
 
         def forward(self, ids):
-            return (self.last(self.users(ids % 50)) - ids % 3).square().mean() - self.ads(ids).sum()
+            of_users = self.last(self.users(ids[:, 0] % 50))
+            return (of_users - ids % 3).square().mean() - self.ads(ids).sum()
 
     model = fleet.distributed_model(Net())
     optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.01))
@@ -53,11 +54,9 @@ WORK = f"""
     is_live = "live" in sys.argv
     feed = fleet.data.Feed(most={NUM_RECORDS}) if is_live else fleet.data.Feed(idle_s=0, dead_letters="dead")
     data = fleet.data.files(sys.argv[1], schema, 16, shuffle=True, follow=feed, bad=0.1)
-    if is_live:
-        keys = lambda batch: {{"ads": batch.ids[:, 0], "users": batch.ids[:, 0] % 50}}
-    for batch in fleet.prefetch(data, model, keys=keys) if is_live else data:
+    for batch in fleet.prefetch(data, model, keys=lambda batch: {{"ads": batch.ids}}) if is_live else data:
         optimizer.zero_grad()
-        model(batch.ids[:, 0]).backward()
+        model(batch.ids).backward()
         optimizer.step()
         with open(f"{{name}}.part", "w") as file:
             file.write(f"{{fleet.steps_done()}}\\n")
@@ -73,9 +72,9 @@ WORK = f"""
 """
 
 
-def job(folder: Path, server: NatsServer, *how: str) -> RunningJob:
+def job(folder: Path, url: str, *how: str) -> RunningJob:
     folder.mkdir(exist_ok=True)
-    arguments = ["--server_num", 2, "--worker_num", 2, "--durable", "kept", script(folder, WORK), server.url("clicks")]
+    arguments = ["--server_num", 2, "--worker_num", 2, "--durable", "kept", script(folder, WORK), url]
     return RunningJob([*arguments, *how], folder, {"OMP_NUM_THREADS": "1"}, warm=True)
 
 
@@ -107,9 +106,9 @@ def test_each_record_counts_once_and_the_bits_are_the_same(tmp_path: Path) -> No
         server.make("clicks", [f"clicks.{number}" for number in range(4)])
         fill(server, range(NUM_RECORDS))
         server.publish((f"clicks.{number % 4}", b"bad") for number in range(20))
-        with job(tmp_path / "calm", server) as running:
+        with job(tmp_path / "calm", server.url("clicks")) as running:
             expected = end(running)
-        with job(tmp_path / "killed", server) as running:
+        with job(tmp_path / "killed", server.url("clicks")) as running:
             at(running, "worker.1", 6)
             kill(running, "worker.1")
             at(running, "worker.0", 14)
@@ -119,17 +118,37 @@ def test_each_record_counts_once_and_the_bits_are_the_same(tmp_path: Path) -> No
             kill(running, "worker.0")
             server.start()
             at(running, "worker.1", 30)
-        with job(tmp_path / "killed", server) as running:
+        with job(tmp_path / "killed", server.url("clicks")) as running:
             found = end(running)
     assert (found[0] * 2 == 1).all(), "the mean of two workers, of which one has the record"
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
+@pytest.mark.exhaustive
+def test_each_record_of_a_topic_counts_once_and_the_bits_are_the_same(tmp_path: Path) -> None:
+    """As above with Kafka, whose mock cluster lives in this process and stays."""
+    pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+    cluster = KafkaCluster()
+    cluster.publish("clicks", ((row % 4, b"%d" % row) for row in range(NUM_RECORDS)))
+    with job(tmp_path / "calm", cluster.url("clicks")) as running:
+        expected = end(running)
+    with job(tmp_path / "killed", cluster.url("clicks")) as running:
+        for step, name in [(6, "worker.1"), (14, "server.0"), (22, "worker.0")]:
+            at(running, "worker.1", step)
+            kill(running, name)
+        at(running, "worker.0", 30)
+    with job(tmp_path / "killed", cluster.url("clicks")) as running:
+        found = end(running)
+    assert (found[0] * 2 == 1).all()
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.exhaustive
 def test_each_record_of_a_stream_that_grows_counts_once(tmp_path: Path) -> None:
     """Batches are made of what has come when, and read ahead; the broker is away for a while."""
     with nats_server(tmp_path / "nats") as server:
         server.make("clicks", [f"clicks.{number}" for number in range(4)])
-        with job(tmp_path / "live", server, "live") as running:
+        with job(tmp_path / "live", server.url("clicks"), "live") as running:
             for part in range(0, NUM_RECORDS, 100):
                 fill(server, range(part, part + 100))
                 at(running, f"worker.{part // 100 % 2}", part // 32 - 3)

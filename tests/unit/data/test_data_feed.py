@@ -18,6 +18,7 @@ from fleet.data import Feed, Number, Schema
 from fleet.data.reading.feed_shard import FeedShard
 from fleet.errors import CommunicationError, UsageError
 from fleet.observe.metrics.registry import registry
+from fleet.ps.worker.life.progress import ScriptProgress
 from support.data.brokers import KafkaCluster, NatsServer, nats_server
 from support.serving.readers import ThreadJob
 
@@ -68,7 +69,7 @@ def cluster() -> KafkaCluster:
     return KafkaCluster()
 
 
-def test_topics_of_kafka_are_read_alike(cluster: KafkaCluster, alone: None) -> None:
+def test_topics_of_kafka_are_read_alike(cluster: KafkaCluster, alone: None, monkeypatch: Any) -> None:
     cluster.publish("clicks", ((row % 4, b"%d\t0" % row) for row in range(6000)))
     batches = fleet.data.files(cluster.url("clicks"), SCHEMA, 64)
     found = ids(islice(batches, 50))
@@ -82,6 +83,9 @@ def test_topics_of_kafka_are_read_alike(cluster: KafkaCluster, alone: None) -> N
     again.load_state_dict(beyond)
     with pytest.raises(UsageError, match="ends at 1,500 and this position at 9,999"):
         ids(again)
+    with monkeypatch.context() as patch:
+        patch.setattr("fleet_tools.streams.kafka_stream.MOST_BYTES_AT_ONCE", 200)  # partitions are paused
+        assert sorted(ids(fleet.data.files(cluster.url("clicks"), SCHEMA, 64))) == list(range(6000))
     with pytest.raises(UsageError, match="the broker has no topic 'none'"):
         fleet.data.files(cluster.url("none"), SCHEMA, 64)
     with pytest.raises(UsageError, match="are settings of librdkafka"):
@@ -130,19 +134,25 @@ def test_ends_are_kept_to(server: NatsServer, alone: None) -> None:
     assert sorted(ids(batches)) == list(range(100)), "without those that came later"
 
 
-def test_a_position_that_goes_with_a_push_has_what_its_batch_was_made_of(server: NatsServer, alone: None) -> None:
+def test_a_position_that_goes_with_a_push_has_what_its_batch_was_made_of(
+    server: NatsServer, alone: None, tmp_path: Path
+) -> None:
     """The batch is made again, though more has come that would have been before it."""
     server.make("made", ["made.0", "made.1"])
     reader = fleet.data.files(server.url("made"), SCHEMA, 10, follow=True)
     assert isinstance(reader, FeedShard)
-    batches = iter(reader)
+    progress = ScriptProgress(tmp_path)
+    place = progress.add(reader)
+    batches = place.watched(iter(reader))
     server.publish(("made.0", b"%d\t0" % row) for row in range(15))
     assert ids(islice(batches, 1)) == list(range(10))
-    before, plain = reader.live_state(), reader.state_dict()
+    progress.capture(0, 0, is_new=True)
+    plain = reader.state_dict()
     more = threading.Timer(0.3, server.publish, [[("made.0", b"%d\t0" % row) for row in range(20, 28)]])
     more.start()  # while the reader waits for another five
     assert ids(islice(batches, 1)) == [*range(10, 15), *range(20, 25)]
     more.join()
+    before = json.loads(progress.capture(1, 0, is_new=True))["data"]["0"]
     after = reader.live_state()
     server.publish(("made.1", b"%d\t0" % row) for row in range(30, 40))
     again = fleet.data.files(server.url("made"), SCHEMA, 10, follow=True)
@@ -153,8 +163,7 @@ def test_a_position_that_goes_with_a_push_has_what_its_batch_was_made_of(server:
     ]:
         again.load_state_dict(json.loads(json.dumps(state)))
         assert ids(islice(again, 1)) == expected
-    del before, after
-    batches.close()  # type: ignore[attr-defined]
+    del batches
 
 
 def test_what_comes_while_it_is_followed(server: NatsServer, alone: None) -> None:
@@ -235,7 +244,8 @@ def test_a_reader_that_is_slower_than_retention_is_told(server: NatsServer, alon
         ids(batches)
 
 
-def test_a_broker_that_comes_back_is_waited_for(tmp_path: Path, alone: None) -> None:
+def test_a_broker_that_comes_back_is_waited_for(tmp_path: Path, alone: None, monkeypatch: Any) -> None:
+    monkeypatch.setattr("fleet_tools.streams.nats_stream.ANSWER_S", 0.5)
     with nats_server(tmp_path) as server:
         server.make("back", ["back"])
         server.publish(("back", b"%d\t0" % row) for row in range(30))

@@ -147,7 +147,7 @@ class Clicks(threading.Thread):
             due = int((time.time() - begun) * self._rate) - self.num_sent
             chosen = np.stack(self._taste.clicks(max(due, 0), time.time(), random), 1)
             sent = [
-                await js.publish_async(f"clicks.{n % PARTITIONS}", f"{click},{segment},{item}".encode())
+                await js.publish_async(f"clicks.{n % PARTITIONS}", f"{click}\t{segment}\t{item}".encode())
                 for n, (segment, item, click) in enumerate(chosen.tolist())
             ]
             await asyncio.gather(*sent)

@@ -28,7 +28,8 @@ class Likes(nn.Module):
         self.items = fleet.nn.Embedding(WIDTH, table="item", rule=rule, initializer=initializer)
 
     def forward(self, segment: torch.Tensor, item: torch.Tensor) -> torch.Tensor:
-        return (self.segments(segment) * self.items(item)).sum(1)
+        logits: torch.Tensor = (self.segments(segment) * self.items(item)).sum(1)
+        return logits
 
 
 def main(clicks: str, stream: str) -> None:

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import TypeVar
 
 from fleet.data.reading.feed import Feed, FeedPartition
-from fleet.data.streams.contract import Chunk, Stream, StreamRecord, StreamUrl, lost
+from fleet.data.streams.contract import Chunk, Stream, StreamRecord, StreamUrl
 from fleet.errors import CommunicationError, UsageError
 from fleet.observe.waits.waiting import Awaited, LongWait
-from fleet_tools.streams.opening import open_stream
+from fleet_tools.streams.opening import lost, open_stream
 
 T = TypeVar("T")
 RETRY_S = 0.05

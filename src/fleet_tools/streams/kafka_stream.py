@@ -20,9 +20,9 @@ from fleet.data.streams.contract import (
     Stream,
     StreamRecord,
     StreamUrl,
-    lost,
 )
 from fleet.errors import UsageError
+from fleet_tools.streams.opening import lost
 
 _POLL_S = 0.02
 _OURS = {"group.id": "fleet", "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error"}

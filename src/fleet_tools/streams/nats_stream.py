@@ -25,10 +25,9 @@ from fleet.data.streams.contract import (
     Stream,
     StreamRecord,
     StreamUrl,
-    lost,
 )
 from fleet.errors import UsageError
-from fleet_tools.streams.opening import options_of
+from fleet_tools.streams.opening import lost, options_of
 
 T = TypeVar("T")
 _TRIES = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0.1}

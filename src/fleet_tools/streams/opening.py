@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlsplit
 
+from fleet.data.reading.growing import Follow
 from fleet.data.streams.contract import Stream, StreamUrl
 from fleet.errors import UsageError
 
@@ -60,3 +61,19 @@ def options_of(url: StreamUrl, known: Sequence[str]) -> dict[str, str]:
     if wrong := sorted(options.keys() - set(known)):
         raise UsageError(f"{url} has the option {wrong[0]!r}; there is {', '.join(known)}")
     return options
+
+
+def lost(path: str, position: int, first: int) -> UsageError:
+    """Records that were not read have gone."""
+    return UsageError(
+        f"{path} has its records from {first:,} on, and those from {position:,} on were not read yet: the broker has "
+        "deleted them; have it keep records longer (retention), and to go on without them begin without this position"
+    )
+
+
+def refuse_with(url: StreamUrl, follow: object, threads: int | None, format: object) -> None:
+    """UsageError for arguments that are for files."""
+    if isinstance(follow, Follow):
+        raise UsageError(f"{url} is no folder: give it follow=fleet.data.Feed(idle_s=...), not Follow")
+    if threads not in (None, 1) or format not in (None, "text"):
+        raise UsageError(f"{url} is read by one thread, as lines of text; leave threads= and format= out")

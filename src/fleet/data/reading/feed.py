@@ -150,7 +150,11 @@ class FeedWork(Work):
         for path, position in state["positions"].items():
             if path in ours:
                 ours[path].position = int(position)
-        self._again = [one for one in map(chunk_name, state["chunks"]) if one.path in ours]
+        try:
+            chunks = [ChunkName(one[0], *map(int, one[1:])) for one in state["chunks"]]
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"chunks of a reader's state cannot be read ({error}); the state is damaged") from error
+        self._again = [one for one in chunks if one.path in ours]
         self._num_decided = len(self._again)
         self._taken = {number: one.taken for number, one in enumerate(self._again)}
         self._left = self._left_decided = state["left"]
@@ -256,12 +260,3 @@ class FeedWork(Work):
         """Let go of the brokers."""
         atexit.unregister(self.close)
         self._source.close()
-
-
-def chunk_name(stored: Any) -> ChunkName:
-    """From a position; UsageError if it is damaged."""
-    try:
-        path, first, last, taken = stored
-        return ChunkName(str(path), int(first), int(last), int(taken))
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"chunks of a reader's state cannot be read ({error}); the state is damaged") from error

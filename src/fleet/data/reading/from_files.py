@@ -87,7 +87,7 @@ def files(
     num_threads = default_threads() if threads is None else count_of("threads", threads)
     if urls := _streams(paths):
         _refuse_with_follow(workers, uneven, queue)
-        _refuse_with_stream(urls[0], follow, threads, format)
+        tool("streams").refuse_with(urls[0], follow, threads, format)
         _check(schema)
         return FeedShard(urls, workers, schema, batch_size, shuffle, seed, bad, Feed.of(follow))
     if isinstance(follow, Feed):
@@ -106,18 +106,8 @@ def files(
 
 def _streams(paths: Paths) -> list[StreamUrl]:
     """The streams that are meant; none where files are."""
-    given = [paths] if isinstance(paths, str | os.PathLike) else paths
-    found: list[StreamUrl] = []
-    if any("://" in os.fspath(one) for one in given):
-        found = tool("streams").streams_of([os.fspath(one) for one in given])
-    return found
-
-
-def _refuse_with_stream(url: StreamUrl, follow: object, threads: int | None, format: object) -> None:
-    if isinstance(follow, Follow):
-        raise UsageError(f"{url} is no folder: give it follow=fleet.data.Feed(idle_s=...), not Follow")
-    if threads not in (None, 1) or format not in (None, "text"):
-        raise UsageError(f"{url} is read by one thread, as lines of text; leave threads= and format= out")
+    given = [os.fspath(one) for one in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+    return cast(list[StreamUrl], tool("streams").streams_of(given)) if any("://" in one for one in given) else []
 
 
 def _refuse_with_follow(workers: Workers, uneven: Uneven, queue: bool) -> None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fleet.data.columns.blocks import Block
-from fleet.errors import UsageError
 
 MOST_AT_ONCE, MOST_BYTES_AT_ONCE = 4096, 8 << 20
 """What one `read` gives at most; a record may be larger."""
@@ -68,11 +67,3 @@ class Stream(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of the connection; idempotent."""
-
-
-def lost(path: str, position: int, first: int) -> UsageError:
-    """Records that were not read have gone."""
-    return UsageError(
-        f"{path} has its records from {first:,} on, and those from {position:,} on were not read yet: the broker has "
-        "deleted them; have it keep records longer (retention), and to go on without them begin without this position"
-    )

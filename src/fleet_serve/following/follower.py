@@ -189,12 +189,15 @@ class Follower:
             num_failures += 1
 
     def _loaded(self, side: Side | None, was_stale: bool) -> Side:
-        """The newest base or, for a model whose batches do not go on, one behind what it has."""
+        """The newest base, loaded; where batches do not go on, once there is one behind them. DeadlineError: not yet.
+
+        Where they do not go on nobody else uses the stream of that side, which asks the job for a base after a while.
+        """
+        if side is not None and was_stale and side.stream.head.stream == side.id:
+            side.stream.next_base(side.numbers, LOOK_S)
         stream = follow(self._url)
         try:
             base = stream.base
-            if side is not None and was_stale and stream.head.stream == side.id:
-                base = stream.next_base(side.numbers, LOOK_S)
             after = Side(stream, base, self._load(Path(base.folder), base.numbers))
             after.take(time.monotonic())
         except BaseException:

@@ -25,7 +25,7 @@ LIMIT_S = 60.0
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet_serve.following.stream.PATIENCE_S", 0.05)
+    monkeypatch.setattr("fleet_serve.following.stream.PATIENCE_S", 0.15)
     monkeypatch.setattr(following, "LOOK_S", 0.02)
     monkeypatch.setattr(following, "AGAIN_S", (0.01,))
 
@@ -163,6 +163,7 @@ def test_what_does_not_lead_on_is_healed_by_a_base_and_nothing_of_it_served(
         found, version = answers.lookup("test", [("ads", KEYS[:4])])
         assert found[0].rows[:, 0].tolist() == [2, 1, 2, 1]  # the old goes on answering
         assert list(version.numbers) == [2, 1]
+        until(lambda: any(stream.sink.bases.glob("wanted-by-*")), "the job is asked for a base")
         stream.base()
     until(lambda: answers.model() is not before, "the base answers")
     check(answers, stream)

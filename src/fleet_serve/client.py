@@ -38,6 +38,7 @@ class ServingClient:
         else:
             self._channel = grpc.secure_channel(endpoint, tls.for_client(), [*options, *tls.client_options])
         self._lookup = self._method("Lookup", serve_pb2.LookupReply)
+        self._predict = self._method("Predict", serve_pb2.PredictReply)
         self._info = self._method("Info", serve_pb2.InfoReply)
 
     def lookup(
@@ -64,6 +65,25 @@ class ServingClient:
         reply = self._call("Lookup", self._lookup, request)
         rows = {one.table: np.frombuffer(one.rows, "<f4").reshape(-1, one.width) for one in reply.tables}
         return rows, reply.version
+
+    def predict(
+        self,
+        inputs: Mapping[str, npt.NDArray[Any]] | None = None,
+        columns: Mapping[str, Sequence[str]] | None = None,
+    ) -> tuple[dict[str, npt.NDArray[Any]], serve_pb2.Version]:
+        """What the model makes of these inputs by name, all of one moment, and of which.
+
+        Inputs that are not given are made of `columns` by the folder's schema.
+        """
+        request = serve_pb2.PredictRequest()
+        for name, one in (inputs or {}).items():
+            request.inputs.add(name=name, dtype=one.dtype.name, shape=one.shape, data=one.tobytes())
+        for name, texts in (columns or {}).items():
+            request.columns.add(name=name, texts=texts)
+        reply = self._call("Predict", self._predict, request)
+        return {
+            one.name: np.frombuffer(one.data, one.dtype).reshape(tuple(one.shape)) for one in reply.outputs
+        }, reply.version
 
     def info(self) -> serve_pb2.InfoReply:
         """What is served: tables, version, lag."""

@@ -37,6 +37,7 @@ Examples:
   fleet-serve model                                    what fleet.save_inference_model("model") has written
   fleet-serve --follow /data/clicks                    the model that a job with fleet.publish("/data/clicks") trains
   fleet-serve model --follow /data/clicks              the same; the folder answers until that job's first base is there
+  fleet-serve model --predict clicks.pt2               whole predictions, too
   fleet-serve model --rows int8                        a quarter of the memory, values rounded to 255 steps of each row
   FLEET_JOB_TOKEN=secret fleet-serve model --listen 10.0.0.1:8500 --http 10.0.0.1:8501       for other machines
 
@@ -64,6 +65,7 @@ class ServeOptions:
     follow: str | None
     listen: Endpoint
     http: Endpoint | None
+    predict: Path | None
     cache: Path | None
     rows: str
     in_memory: bool
@@ -78,6 +80,12 @@ class ServeOptions:
 @click.option("--follow", metavar="URL", help="Follow the job that publishes its changes there.")
 @click.option("--listen", default="127.0.0.1:8500", show_default=True, metavar="HOST:PORT", help="gRPC; port 0: any.")
 @click.option("--http", default="127.0.0.1:8501", show_default=True, metavar="HOST:PORT", help="HTTP; none: no HTTP.")
+@click.option(
+    "--predict",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Answer whole predictions: a program of fleet_serve.predict.exporting.export_for_serving().",
+)
 @click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
@@ -143,7 +151,14 @@ class ServingProcess:
         self._options = options
         self._follower: Follower | None = None
         tls, anonymous = Tls.from_environment(), options.allow_anonymous
-        self.answers = Answers(options.max_bytes, state=self._state, max_lag_s=options.max_lag)
+        self._predictor = None
+        if options.predict is not None:
+            from fleet_serve.predict.predictor import Predictor  # and torch, which nothing else here needs
+
+            self._predictor = Predictor(options.predict)
+        self.answers = Answers(
+            options.max_bytes, state=self._state, max_lag_s=options.max_lag, predictor=self._predictor
+        )
         if options.follow is not None:
             self._follower = Follower(options.follow, self._load, self.answers)
         token = None if anonymous else token_for(options.listen)
@@ -161,7 +176,13 @@ class ServingProcess:
     def _load(self, folder: Path, numbers: Iterable[int] = ()) -> ServedModel:
         options = self._options
         cache = options.cache or default_cache(folder)
-        return load_model(folder, cache, form=options.rows, in_memory=options.in_memory, numbers=numbers)
+        has_layers = self._predictor is not None
+        model = load_model(
+            folder, cache, form=options.rows, in_memory=options.in_memory, numbers=numbers, has_layers=has_layers
+        )
+        if self._predictor is not None:
+            self._predictor.check(model)
+        return model
 
     def start(self) -> None:
         """Open the doors, then load what is behind them."""

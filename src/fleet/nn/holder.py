@@ -166,16 +166,16 @@ class Holder(nn.Module):
         """Whether it holds rows of its own."""
         return bool(self._first)
 
-    def hold(self, tables: Sequence[Rows], module: str) -> None:
+    def hold(self, tables: Sequence[Rows], module: str, first: Sequence[First] | None = None) -> None:
         """Take rows of its own, in the order of `specs`; from then on it looks them up itself, and none is trained.
 
-        The tensors are not copied.
+        The tensors are not copied. `first`: how ids without a row read, where that is not as the tables are declared.
         """
         self.refuse_if_bound()
         specs = self.specs(module)
         for spec, rows in zip(specs, tables, strict=True):
             rows.check(spec.name, spec.width)
-        self._first = tuple(First.of(spec) for spec in specs)
+        self._first = tuple(map(First.of, specs) if first is None else first)
         if isinstance(self.weight, RowsWeight):
             self.weight = nn.Parameter(self.weight.detach(), self.weight.requires_grad)
         for name, rows in zip(self.home_names(), tables, strict=True):

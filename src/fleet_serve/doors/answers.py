@@ -7,13 +7,24 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from fleet.errors import NotReadyError, UsageError
 from fleet.ps.wire.budget import in_words
 from fleet_serve.columns.raw import ColumnIds, RawColumns
 from fleet_serve.rows.model import FoundRows, Keys, ServedModel, ServedVersion
 
+if TYPE_CHECKING:
+    from fleet_serve.predict.predictor import Predictor
+
+Array = npt.NDArray[Any]
+_NO_SCHEMA = (
+    "this model has no schema, which makes ids of columns; send keys, or serve a folder of "
+    "fleet.save_inference_model(folder, schema=...)"
+)
 BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -42,6 +53,9 @@ class Counts:
     took: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
     """How many lookups took up to each of `BOUNDS_S`, and longer."""
     took_s: float = 0.0
+    predicted: dict[str, int] = field(default_factory=dict)
+    samples: int = 0
+    predict_s: float = 0.0
 
 
 class Answers:
@@ -53,10 +67,12 @@ class Answers:
         *,
         state: Callable[[], FollowState] = FollowState,
         max_lag_s: float | None = None,
+        predictor: Predictor | None = None,
     ) -> None:
         self.most_bytes = most_bytes
         self._state = state
         self._max_lag_s = max_lag_s
+        self._predictor = predictor
         self._model: ServedModel | None = None
         self._columns: RawColumns | None = None
         self._lock = threading.Lock()
@@ -132,11 +148,45 @@ class Answers:
         if not names and not columns:
             return {}
         if self._columns is None:
-            raise UsageError(
-                "this model has no schema, which makes ids of columns; send keys, or serve a folder of "
-                "fleet.save_inference_model(folder, schema=...)"
-            )
+            raise UsageError(_NO_SCHEMA)
         return self._columns.ids(columns, names)
+
+    def input_type(self, name: str) -> np.dtype[Any]:
+        """What an input of the program is; UsageError where there is no program, or no such input."""
+        inputs = self._program().inputs
+        if name not in inputs:
+            raise UsageError(f"the program has no input {name!r}; send {', '.join(map(repr, inputs))}")
+        return inputs[name][0]
+
+    def _program(self) -> Predictor:
+        if self._predictor is None:
+            raise UsageError(
+                "this server has no program for predictions; start it with --predict FILE, or look up rows"
+            )
+        return self._predictor
+
+    def predict(
+        self, door: str, inputs: Mapping[str, Array], columns: Mapping[str, Sequence[Any]] | None = None
+    ) -> tuple[dict[str, Array], ServedVersion]:
+        """What the model makes of a batch, all of one moment; inputs that are not there are made of columns."""
+        began_at = time.perf_counter()
+        program, model, given = self._program(), self.model(), dict(inputs)
+        if columns:
+            if self._columns is None:
+                raise UsageError(_NO_SCHEMA)
+            given |= self._columns.inputs(columns, [name for name in program.inputs if name not in inputs])
+        found, version = program.predict(model, given)
+        if (size := sum(one.nbytes for one in found.values())) > self.most_bytes:
+            raise UsageError(
+                f"the answer would have {in_words(size)}, over the limit of {in_words(self.most_bytes)}; send fewer "
+                "samples at a time, or raise --max_bytes of the server"
+            )
+        with self._lock:
+            counts = self.counts
+            counts.predicted[door] = counts.predicted.get(door, 0) + 1
+            counts.samples += len(next(iter(given.values())))
+            counts.predict_s += time.perf_counter() - began_at
+        return found, version
 
     def refused(self, door: str) -> None:
         """Count a request that was refused."""

@@ -41,6 +41,7 @@ class _Figures:
         counts, state = self._answers.counts, self._answers.state
         for name, doc, label, values in (
             ("fleet_serve_requests_total", "Lookups that were answered.", "door", counts.answered),
+            ("fleet_serve_predictions_total", "Predictions that were answered.", "door", counts.predicted),
             ("fleet_serve_refused_total", "Requests that were refused.", "door", counts.refused),
             ("fleet_serve_keys_total", "Keys that were looked up.", "table", counts.keys),
             ("fleet_serve_unseen_total", "Keys without a row among them.", "table", counts.unseen),
@@ -68,6 +69,8 @@ class _Figures:
         ):
             yield GaugeMetricFamily(name, doc, value=float(value))
         for name, doc, number in (
+            ("fleet_serve_samples_total", "Samples that were predicted.", counts.samples),
+            ("fleet_serve_predict_seconds_total", "What predictions took.", counts.predict_s),
             ("fleet_serve_batches_total", "Batches of changes that were taken.", state.num_batches),
             ("fleet_serve_bases_total", "Bases that were loaded.", state.num_bases),
             ("fleet_serve_failures_total", "Times that following failed, and began again.", state.num_failures),

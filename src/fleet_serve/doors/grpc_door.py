@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import numpy as np
+import numpy.typing as npt
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
@@ -64,7 +65,11 @@ class GrpcDoor:
             ],
             maximum_concurrent_rpcs=threads + MOST_WAITING,
         )
-        methods: dict[str, Callable[[bytes], Any]] = {"Lookup": self._lookup, "Info": self._info}
+        methods: dict[str, Callable[[bytes], Any]] = {
+            "Lookup": self._lookup,
+            "Predict": self._predict,
+            "Info": self._info,
+        }
         handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
             name: grpc.unary_unary_rpc_method_handler(self._told(call)) for name, call in methods.items()
         }
@@ -147,6 +152,16 @@ class GrpcDoor:
         ]
         return serve_pb2.LookupReply(version=_version(version), tables=tables)
 
+    def _predict(self, data: bytes) -> serve_pb2.PredictReply:
+        request = serve_pb2.PredictRequest.FromString(data)
+        columns = {one.name: one.texts for one in request.columns}
+        found, version = self._answers.predict("grpc", {one.name: _array(one) for one in request.inputs}, columns)
+        outputs = [
+            serve_pb2.Tensor(name=name, dtype=one.dtype.name, shape=one.shape, data=one.tobytes())
+            for name, one in found.items()
+        ]
+        return serve_pb2.PredictReply(version=_version(version), outputs=outputs)
+
     def _info(self, _data: bytes) -> serve_pb2.InfoReply:
         why, state = self._answers.why_not_ready(), self._answers.state
         reply = serve_pb2.InfoReply(is_ready=not why, why_not=why, lag_s=state.lag_s, stream=state.stream)
@@ -175,6 +190,14 @@ def _keys(one: serve_pb2.TableKeys) -> Keys | str:
             f"keys of table {one.table!r} have {len(one.keys)} bytes; send int64, little-endian, 8 bytes for each key"
         )
     return np.frombuffer(one.keys, "<i8")
+
+
+def _array(one: serve_pb2.Tensor) -> npt.NDArray[Any]:
+    try:
+        return np.frombuffer(one.data, np.dtype(one.dtype).newbyteorder("<")).reshape(tuple(one.shape))
+    except (TypeError, ValueError) as error:
+        what = f"input {one.name!r} is no {one.dtype!r:.40} of shape {list(one.shape)[:8]}"
+        raise UsageError(f"{what}: {error}; send its bytes row by row") from None
 
 
 def _version(version: ServedVersion) -> serve_pb2.Version:

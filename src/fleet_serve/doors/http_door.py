@@ -8,6 +8,8 @@
                        {"version": {...}, "tables": {"TABLE": {"rows": [[...], ...], "unseen": 0}}}
                        {"columns": {"COLUMN": [value, ...]}, "tables": {"TABLE": "COLUMN"}}   by the folder's schema; of
                        a column with several values a sample "offsets" say where the rows of each begin, and the end
+    POST /v1/predict   {"inputs": {"ids": [[1, 2], [3, 4]]}}   or columns, as above, of which inputs are made
+                       {"version": {...}, "outputs": {"0": [0.1, 0.7]}}
 
 Others show the token: `Authorization: Bearer TOKEN`. What is refused has {"error": "..."} and a status of its own.
 """
@@ -188,7 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         if not self._is_admitted():
             return
-        if self.path != "/v1/lookup":
+        call = {"/v1/lookup": _lookup, "/v1/predict": _predict}.get(self.path)
+        if call is None:
             self._refuse(HTTPStatus.NOT_FOUND, f"nothing is posted to {self.path}; see fleet-serve --help")
             return
         length = self.headers.get("Content-Length", "")
@@ -202,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{text} time, or raise --max_bytes of the server")
         else:
             data = self.rfile.read(int(length))
-            self._told(lambda: _lookup(self.server.answers, data))
+            self._told(lambda: call(self.server.answers, data))
 
     def _is_admitted(self) -> bool:
         if self.server.admits(self.headers.get("Authorization", "")):
@@ -266,18 +269,38 @@ def info(answers: Answers) -> dict[str, Any]:
     return found
 
 
-def _lookup(answers: Answers, data: bytes) -> dict[str, Any]:
+def _asked(data: bytes, wanted: str, like: str) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """What a request wants, and its columns; UsageError where it is not of that form."""
     try:
         asked = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f'the request is no JSON ({error}); send {{"tables": {{"TABLE": [1, 2, 3]}}}}') from None
-    is_right = isinstance(asked, dict) and {"tables"} <= set(asked) <= {"tables", "columns"}
-    if not is_right or any(not isinstance(one, dict) for one in asked.values()):
-        raise UsageError('the request must be {"tables": {"TABLE": [1, 2, 3]}}, with "columns" or without; send that')
+        raise UsageError(f"the request is no JSON ({error}); send {like}") from None
+    is_right = isinstance(asked, dict) and set(asked) <= {wanted, "columns"}
+    if not is_right or not asked or any(not isinstance(one, dict) for one in asked.values()):
+        raise UsageError(f'the request must be {like}, with "columns" or without; send that')
     columns = asked.get("columns", {})
     if odd := [name for name, values in columns.items() if not isinstance(values, list)]:
         raise UsageError(f"column {odd[0]!r} must be a list with a value for each sample; send a list")
-    wanted = [(name, _keys(name, given)) for name, given in asked["tables"].items()]
+    return asked.get(wanted, {}), columns
+
+
+def _predict(answers: Answers, data: bytes) -> dict[str, Any]:
+    given, columns = _asked(data, "inputs", '{"inputs": {"ids": [[1, 2], [3, 4]]}}')
+    inputs = {}
+    for name, values in given.items():
+        try:
+            inputs[name] = np.array(values, answers.input_type(name))
+        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, UsageError):
+                raise
+            raise UsageError(f"input {name!r} must be a list of samples of numbers: {error}; mend it") from None
+    found, version = answers.predict("http", inputs, columns)
+    return {"version": version.__dict__, "outputs": {name: _listed(one) for name, one in found.items()}}
+
+
+def _lookup(answers: Answers, data: bytes) -> dict[str, Any]:
+    tables, columns = _asked(data, "tables", '{"tables": {"TABLE": [1, 2, 3]}}')
+    wanted = [(name, _keys(name, given)) for name, given in tables.items()]
     found, version = answers.lookup("http", wanted, columns)
     return {"version": version.__dict__, "tables": {one.table: _told(one) for one in found}}
 
@@ -302,9 +325,9 @@ def _keys(table: str, given: Any) -> Keys | str:
         ) from None
 
 
-def _listed(rows: Any) -> list[list[float | None]]:
-    """Rows as JSON has them: what is not finite, which JSON has not, is null."""
-    if np.isfinite(rows).all():
-        listed: list[list[float | None]] = rows.tolist()
+def _listed(values: Any) -> list[Any]:
+    """Numbers as JSON has them: what is not finite, which JSON has not, is null."""
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        listed: list[Any] = values.tolist()
         return listed
-    return [[value if np.isfinite(value) else None for value in row] for row in rows.tolist()]
+    return [_listed(one) if one.ndim else (one.item() if np.isfinite(one) else None) for one in values]

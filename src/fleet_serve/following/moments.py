@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fleet.stream import ChangeBatch, StartOverError, TableChanges
-from fleet_serve.rows.model import ServedModel, TableChange
+from fleet_serve.rows.model import DenseChange, ServedModel, TableChange
 
 
 class Moments:
@@ -30,7 +30,8 @@ class Moments:
         waiting = self._waiting.setdefault(batch.shard, [])
         waiting.append(batch)
         if batch.whole >= batch.number:
-            self._model.apply(batch.shard, batch.number, _joined(self._model, waiting))
+            dense = [DenseChange(*where, values) for one in waiting for where, values in one.dense.items()]
+            self._model.apply(batch.shard, batch.number, _joined(self._model, waiting), dense)
             waiting.clear()
 
 

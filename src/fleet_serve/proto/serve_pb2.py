@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0bserve.proto\x12\x0b\x66leet.serve\"(\n\x07Version\x12\x0c\n\x04\x62\x61se\x18\x01 \x01(\t\x12\x0f\n\x07numbers\x18\x02 \x03(\x03\"8\n\tTableKeys\x12\r\n\x05table\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x01(\x0c\x12\x0e\n\x06\x63olumn\x18\x03 \x01(\t\"%\n\x06\x43olumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05texts\x18\x02 \x03(\t\"]\n\rLookupRequest\x12&\n\x06tables\x18\x01 \x03(\x0b\x32\x16.fleet.serve.TableKeys\x12$\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x13.fleet.serve.Column\"X\n\tTableRows\x12\r\n\x05table\x18\x01 \x01(\t\x12\r\n\x05width\x18\x02 \x01(\r\x12\x0c\n\x04rows\x18\x03 \x01(\x0c\x12\x0e\n\x06unseen\x18\x04 \x01(\x04\x12\x0f\n\x07offsets\x18\x05 \x03(\x04\"\\\n\x0bLookupReply\x12%\n\x07version\x18\x01 \x01(\x0b\x32\x14.fleet.serve.Version\x12&\n\x06tables\x18\x02 \x03(\x0b\x32\x16.fleet.serve.TableRows\"\r\n\x0bInfoRequest\"h\n\tTableInfo\x12\r\n\x05table\x18\x01 \x01(\t\x12\r\n\x05width\x18\x02 \x01(\r\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\x0f\n\x07\x63hanged\x18\x04 \x01(\x04\x12\x0e\n\x06\x66ormat\x18\x05 \x01(\t\x12\x0e\n\x06unseen\x18\x06 \x01(\t\"\x9c\x01\n\tInfoReply\x12%\n\x07version\x18\x01 \x01(\x0b\x32\x14.fleet.serve.Version\x12\x10\n\x08is_ready\x18\x02 \x01(\x08\x12\x0f\n\x07why_not\x18\x03 \x01(\t\x12\r\n\x05lag_s\x18\x04 \x01(\x01\x12&\n\x06tables\x18\x05 \x03(\x0b\x32\x16.fleet.serve.TableInfo\x12\x0e\n\x06stream\x18\x06 \x01(\t2\x83\x01\n\x07Serving\x12>\n\x06Lookup\x12\x1a.fleet.serve.LookupRequest\x1a\x18.fleet.serve.LookupReply\x12\x38\n\x04Info\x12\x18.fleet.serve.InfoRequest\x1a\x16.fleet.serve.InfoReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0bserve.proto\x12\x0b\x66leet.serve\"(\n\x07Version\x12\x0c\n\x04\x62\x61se\x18\x01 \x01(\t\x12\x0f\n\x07numbers\x18\x02 \x03(\x03\"8\n\tTableKeys\x12\r\n\x05table\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x01(\x0c\x12\x0e\n\x06\x63olumn\x18\x03 \x01(\t\"%\n\x06\x43olumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05texts\x18\x02 \x03(\t\"]\n\rLookupRequest\x12&\n\x06tables\x18\x01 \x03(\x0b\x32\x16.fleet.serve.TableKeys\x12$\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x13.fleet.serve.Column\"X\n\tTableRows\x12\r\n\x05table\x18\x01 \x01(\t\x12\r\n\x05width\x18\x02 \x01(\r\x12\x0c\n\x04rows\x18\x03 \x01(\x0c\x12\x0e\n\x06unseen\x18\x04 \x01(\x04\x12\x0f\n\x07offsets\x18\x05 \x03(\x04\"\\\n\x0bLookupReply\x12%\n\x07version\x18\x01 \x01(\x0b\x32\x14.fleet.serve.Version\x12&\n\x06tables\x18\x02 \x03(\x0b\x32\x16.fleet.serve.TableRows\"B\n\x06Tensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x04\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\x0c\"[\n\x0ePredictRequest\x12#\n\x06inputs\x18\x01 \x03(\x0b\x32\x13.fleet.serve.Tensor\x12$\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x13.fleet.serve.Column\"[\n\x0cPredictReply\x12%\n\x07version\x18\x01 \x01(\x0b\x32\x14.fleet.serve.Version\x12$\n\x07outputs\x18\x02 \x03(\x0b\x32\x13.fleet.serve.Tensor\"\r\n\x0bInfoRequest\"h\n\tTableInfo\x12\r\n\x05table\x18\x01 \x01(\t\x12\r\n\x05width\x18\x02 \x01(\r\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\x0f\n\x07\x63hanged\x18\x04 \x01(\x04\x12\x0e\n\x06\x66ormat\x18\x05 \x01(\t\x12\x0e\n\x06unseen\x18\x06 \x01(\t\"\x9c\x01\n\tInfoReply\x12%\n\x07version\x18\x01 \x01(\x0b\x32\x14.fleet.serve.Version\x12\x10\n\x08is_ready\x18\x02 \x01(\x08\x12\x0f\n\x07why_not\x18\x03 \x01(\t\x12\r\n\x05lag_s\x18\x04 \x01(\x01\x12&\n\x06tables\x18\x05 \x03(\x0b\x32\x16.fleet.serve.TableInfo\x12\x0e\n\x06stream\x18\x06 \x01(\t2\xc6\x01\n\x07Serving\x12>\n\x06Lookup\x12\x1a.fleet.serve.LookupRequest\x1a\x18.fleet.serve.LookupReply\x12\x41\n\x07Predict\x12\x1b.fleet.serve.PredictRequest\x1a\x19.fleet.serve.PredictReply\x12\x38\n\x04Info\x12\x18.fleet.serve.InfoRequest\x1a\x16.fleet.serve.InfoReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,12 +43,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TABLEROWS']._serialized_end=350
   _globals['_LOOKUPREPLY']._serialized_start=352
   _globals['_LOOKUPREPLY']._serialized_end=444
-  _globals['_INFOREQUEST']._serialized_start=446
-  _globals['_INFOREQUEST']._serialized_end=459
-  _globals['_TABLEINFO']._serialized_start=461
-  _globals['_TABLEINFO']._serialized_end=565
-  _globals['_INFOREPLY']._serialized_start=568
-  _globals['_INFOREPLY']._serialized_end=724
-  _globals['_SERVING']._serialized_start=727
-  _globals['_SERVING']._serialized_end=858
+  _globals['_TENSOR']._serialized_start=446
+  _globals['_TENSOR']._serialized_end=512
+  _globals['_PREDICTREQUEST']._serialized_start=514
+  _globals['_PREDICTREQUEST']._serialized_end=605
+  _globals['_PREDICTREPLY']._serialized_start=607
+  _globals['_PREDICTREPLY']._serialized_end=698
+  _globals['_INFOREQUEST']._serialized_start=700
+  _globals['_INFOREQUEST']._serialized_end=713
+  _globals['_TABLEINFO']._serialized_start=715
+  _globals['_TABLEINFO']._serialized_end=819
+  _globals['_INFOREPLY']._serialized_start=822
+  _globals['_INFOREPLY']._serialized_end=978
+  _globals['_SERVING']._serialized_start=981
+  _globals['_SERVING']._serialized_end=1179
 # @@protoc_insertion_point(module_scope)

@@ -62,6 +62,34 @@ class LookupReply(_message.Message):
     tables: _containers.RepeatedCompositeFieldContainer[TableRows]
     def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[TableRows, _Mapping]]] = ...) -> None: ...
 
+class Tensor(_message.Message):
+    __slots__ = ("name", "dtype", "shape", "data")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    dtype: str
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    data: bytes
+    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class PredictRequest(_message.Message):
+    __slots__ = ("inputs", "columns")
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    inputs: _containers.RepeatedCompositeFieldContainer[Tensor]
+    columns: _containers.RepeatedCompositeFieldContainer[Column]
+    def __init__(self, inputs: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ...) -> None: ...
+
+class PredictReply(_message.Message):
+    __slots__ = ("version", "outputs")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    version: Version
+    outputs: _containers.RepeatedCompositeFieldContainer[Tensor]
+    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ...) -> None: ...
+
 class InfoRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

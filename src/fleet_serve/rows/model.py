@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +53,14 @@ class TableChange(NamedTuple):
     gone: Keys
 
 
+class DenseChange(NamedTuple):
+    """Elements of a layer's parameter, flattened, from one on."""
+
+    name: str
+    begin: int
+    values: Floats
+
+
 @dataclass(frozen=True)
 class ServedTable:
     """A table as it is served."""
@@ -75,10 +84,17 @@ class ServedModel:
         numbers: Iterable[int],
         files: Sequence[Path],
         columns: RawColumns | None = None,
+        dense: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> None:
         self.name = name
         self.columns = columns
         """What makes ids of raw columns, where its folder has a schema."""
+        self.dense = dict(dense or {})
+        """Layers and buffers by name; changed in place, in a moment of their own."""
+        self.num_dense = 0
+        """How often they have changed."""
+        self.moment = threading.Lock()
+        """Who holds it sees rows and layers of one moment; lookups alone do so without it."""
         self.tables: Mapping[str, ServedTable] = {table.name: table for table in tables}
         self.files = files
         """What it has mapped."""
@@ -117,15 +133,29 @@ class ServedModel:
             answers.append(FoundRows(table.name, rows, len(missing)))
         return answers, ServedVersion(self.name, tuple(numbers.tolist()))
 
-    def apply(self, shard: int, number: int, changes: Iterable[TableChange]) -> None:
-        """Take one batch of a shard: lookups see all of it or nothing."""
-        self._native.apply(shard, number, [(self._places[one.table], *one[1:]) for one in changes])
+    def apply(self, shard: int, number: int, changes: Iterable[TableChange], dense: Iterable[DenseChange] = ()) -> None:
+        """Take one batch of a shard: lookups see all of it or nothing, and so do predictions."""
+        with self.moment:
+            for one in dense:
+                if (known := self.dense.get(one.name)) is not None:
+                    known.reshape(-1)[one.begin : one.begin + len(one.values)] = one.values
+                    self.num_dense += 1
+            self._native.apply(shard, number, [(self._places[one.table], *one[1:]) for one in changes])
 
 
 def load_model(
-    folder: Path, cache: Path, *, form: str = "float32", in_memory: bool = False, numbers: Iterable[int] = ()
+    folder: Path,
+    cache: Path,
+    *,
+    form: str = "float32",
+    in_memory: bool = False,
+    numbers: Iterable[int] = (),
+    has_layers: bool = False,
 ) -> ServedModel:
-    """A folder as a model that is served; its files are made in `cache` unless they are there."""
+    """A folder as a model that is served; its files are made in `cache` unless they are there.
+
+    `has_layers`: read layers and buffers too, for predictions.
+    """
     saved = open_folder(folder)
     tables, files = [], []
     for name, source in saved.tables.items():
@@ -137,7 +167,8 @@ def load_model(
     rows = ", ".join(f"{table.name!r} {len(table.base):,} x {table.width}" for table in tables) or "no tables"
     log.info("serving %s: %s", saved.where, rows)
     columns = None if saved.schema is None else RawColumns(saved.schema, str(saved.where))
-    return ServedModel(f"{saved.where.name}@{saved.identity}", tables, numbers, files, columns)
+    dense = {name: np.array(values) for name, values in saved.dense().items()} if has_layers else {}
+    return ServedModel(f"{saved.where.name}@{saved.identity}", tables, numbers, files, columns, dense)
 
 
 def default_cache(folder: Path) -> Path:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ from fleet.checkpoint import (
 from fleet.checkpoint.files.files import check_file
 from fleet.checkpoint.folders.contents import Contents
 from fleet.checkpoint.folders.folder import read_contents
-from fleet.checkpoint.state.whole import read_rows
+from fleet.checkpoint.folders.inference import read_dense
+from fleet.checkpoint.state.whole import read_dense_values, read_rows
 from fleet.errors import CheckpointError
 from fleet.ps.held.unseen import unseen_of
 from fleet.ps.job.spec import JobSpec
@@ -58,6 +60,8 @@ class SavedFolder:
     identity: str
     """Another one for every other save."""
     tables: Mapping[str, TableSource]
+    dense: Callable[[], dict[str, npt.NDArray[Any]]]
+    """Layers and buffers by name."""
     schema: Mapping[str, Any] | None = None
     """How raw columns become ids, if whoever saved it has said so."""
 
@@ -74,12 +78,12 @@ def open_folder(folder: str | os.PathLike[str]) -> SavedFolder:
             name: _of_chain(chain, name, unseen_of(specs[name]) if name in specs else Unseen())
             for name in chain[0].manifest.tables
         }
-        return SavedFolder(where, _identity(where, kind), tables)
+        return SavedFolder(where, _identity(where, kind), tables, partial(_dense_of, manifest, where))
     index = read_contents(where, InferenceIndex)
     names = sorted({part.table for part in index.tables})
     parts = {name: [part for part in index.tables if part.table == name] for name in names}
     tables = {name: _of_copy(where, parts[name]) for name in names}
-    return SavedFolder(where, _identity(where, InferenceIndex), tables, index.schema)
+    return SavedFolder(where, _identity(where, InferenceIndex), tables, partial(read_dense, where, index), index.schema)
 
 
 def _checkpoint(folder: Path) -> Path:
@@ -98,6 +102,12 @@ def _checkpoint(folder: Path) -> Path:
 
 def _identity(where: Path, kind: type[Contents]) -> str:
     return hashlib.sha256((where / kind.FILE).read_bytes()).hexdigest()[:16]
+
+
+def _dense_of(manifest: Manifest, where: Path) -> dict[str, npt.NDArray[Any]]:
+    shapes = dict(JobSpec.from_json(json.dumps(manifest.job)).dense.shapes)
+    found = read_dense_values(manifest, where)
+    return {name: values.reshape(shapes.get(name, values.shape)) for name, values in found.items()}
 
 
 def _of_copy(where: Path, parts: list[TablePart]) -> TableSource:

@@ -159,8 +159,12 @@ def read_inference(folder: str | os.PathLike[str]) -> Inference:
     index = read_contents(where, InferenceIndex)
     names = sorted({part.table for part in index.tables})
     tables = {name: read_table(where, [part for part in index.tables if part.table == name]) for name in names}
-    dense = {array.parameter: _read_array(where, array.file, array.dtype, array.shape) for array in index.dense}
-    return Inference(tables, dense)
+    return Inference(tables, read_dense(where, index))
+
+
+def read_dense(where: Path, index: InferenceIndex) -> dict[str, npt.NDArray[Any]]:
+    """Layers and buffers by name, verified."""
+    return {array.parameter: _read_array(where, array.file, array.dtype, array.shape) for array in index.dense}
 
 
 def read_table(folder: Path, parts: list[TablePart]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:

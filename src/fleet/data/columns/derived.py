@@ -132,5 +132,5 @@ def _cross(*texts: Array) -> Array:
     return made
 
 
-READY = {one.__name__.strip("_"): one for one in (_part_of_time, _seconds, _buckets, _cross)}
+READY: dict[str, Any] = {one.__name__.strip("_"): one for one in (_part_of_time, _seconds, _buckets, _cross)}
 """The functions of the ready-made ones, by the names that a saved schema has for them."""

@@ -37,13 +37,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Derived):
         made_by: Any = value.function
         function, given = (made_by.func, made_by.args) if isinstance(made_by, partial) else (made_by, ())
-        name = next((name for name, one in READY.items() if one is function), None)
-        if name is None:
+        if (name := next((name for name, one in READY.items() if one is function), None)) is None:
             raise UsageError(
                 f"derived column {value.name!r} has a function of its own, which a folder cannot hold; serve with that "
                 "column made beforehand, or leave schema= out"
             )
-        args = [one.tolist() if isinstance(one, np.ndarray) else one for one in given]
+        args = [np.asarray(one).tolist() for one in given]
         return {"derived": name, "name": value.name, "of": dict(value.of), "args": args}
     if is_dataclass(value):
         made = {part.name: _plain(getattr(value, part.name)) for part in fields(value) if part.init}
@@ -52,13 +51,9 @@ def _plain(value: Any) -> Any:
 
 
 def _made(value: Any, kinds: Mapping[str, type]) -> Any:
-    if isinstance(value, list):
-        return [_made(one, kinds) for one in value]
     if not isinstance(value, dict):
-        return value
+        return [_made(one, kinds) for one in value] if isinstance(value, list) else value
     if "derived" in value:
         args = [np.array(one) if isinstance(one, list) else one for one in value["args"]]
-        function: Any = READY[value["derived"]]
-        return Derived(value["name"], value["of"], partial(function, *args) if args else function)
-    given = {name: _made(one, kinds) for name, one in value.items() if name != "kind"}
-    return kinds[value["kind"]](**given)
+        return Derived(value["name"], value["of"], partial(READY[value["derived"]], *args))
+    return kinds[value["kind"]](**{name: _made(one, kinds) for name, one in value.items() if name != "kind"})

@@ -96,14 +96,14 @@ def test_it_learns(name: str, data: Path, tmp_path: Path) -> None:
 def test_two_workers_learn_what_one_does_and_a_stop_changes_nothing(name: str, data: Path, tmp_path: Path) -> None:
     options, batch = SAME[name]
     one = tmp_path / "one"
-    command = ("--out", one, "--steps", 8, "--save-every", 4, *options, batch)
+    command = ("--out", one, "--steps", 4, "--save-every", 2, *options, batch)
     whole = alone(name, *command, cwd=data)
-    shutil.rmtree(one / "checkpoints" / "step-00000008")
+    shutil.rmtree(one / "checkpoints" / "step-00000004")
     resumed = alone(name, *command, "--resume", cwd=data)
     metrics = whole.keys() & {"loss", "held_loss", "accuracy", "top1", "top5"}
     assert len(metrics) >= 3
     assert {key: resumed[key] for key in metrics} == {key: whole[key] for key in metrics}  # to the last bit
-    both = together(name, "--steps", 8, *options, batch // 2, cwd=data, out=tmp_path / "two")
+    both = together(name, "--steps", 4, *options, batch // 2, cwd=data, out=tmp_path / "two")
     assert both["workers"] == 2
     assert both["held_loss"] == pytest.approx(whole["held_loss"], rel=1e-3)
     untrained = alone(name, "--out", tmp_path / "none", "--steps", 1, "--lr", 1e-9, *options, batch, cwd=data)

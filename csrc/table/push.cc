@@ -119,6 +119,7 @@ void Table::push_group(Shard& shard, const Block& block, std::size_t begin, std:
   if (shard.index.size() != 0) {
     for (std::size_t i = begin; i < end; ++i) shard.index.prefetch(block.places[i]);
   }
+  const bool is_watched = !shard.watches.empty();
   for (const Watch& watch : shard.watches) {
     if (watch.keys.size() == 0) continue;
     for (std::size_t i = begin; i < end; ++i) watch.keys.prefetch(block.places[i]);
@@ -145,7 +146,7 @@ void Table::push_group(Shard& shard, const Block& block, std::size_t begin, std:
       ++result.skipped;
       continue;
     }
-    touch_key(shard, keys[at], block.places[i - kAhead]);
+    if (is_watched) touch_key(shard, keys[at], block.places[i - kAhead]);
     std::uint32_t row = rows[i - kAhead - begin];
     if (row == Index::kNone) {
       row = enter(shard, keys[at], block.places[i - kAhead], push, offset + at, result);

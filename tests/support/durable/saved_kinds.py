@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,12 +203,13 @@ def beside_servers(root: Path) -> Iterator[Subject]:
 
 
 @contextmanager
-def persistables(root: Path) -> Iterator[Subject]:
+def persistables(root: Path, num_increments: int = 0) -> Iterator[Subject]:
     """fleet.save_persistables, of two servers."""
     with _job() as (one, services):
         for number, name in enumerate(("good", "other", "before")):
-            one.train(3 * number, 3 * number + 3)
-            one.fleet.save_persistables(root / name)
+            for part in range(num_increments + 1):
+                one.train(3 * number + part, 3 * number + 3)
+                one.fleet.save_persistables(root / name, incremental=num_increments > 0)
 
         def state() -> Any:
             return plain([*map(_held, services), one.worker.num_steps])
@@ -392,6 +394,7 @@ KINDS: dict[str, Kind] = {
     "fleet.Checkpoint": collective,
     "fleet.Checkpoint beside servers": beside_servers,
     "save_persistables": persistables,
+    "save_persistables, increments": partial(persistables, num_increments=2),
     "save_persistables, rows on a disk": rows_on_a_disk,
     "inference copy": served_from(lambda one, folder: one.fleet.save_inference_model(folder)),
     "save_persistables, served": served_from(lambda one, folder: one.fleet.save_persistables(folder)),

@@ -16,12 +16,13 @@ import statistics
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
-from harness import write_results
+from harness import Timing, measure, write_results
 from peers import BIN, RunError
 
 WIDTH, BATCH, FIELDS, AT_ONCE = 16, 2048, 26, 200_000
@@ -110,6 +111,32 @@ def run(rows: int, touched: float, mode: str, saves: int) -> dict[str, Any]:
         return found
 
 
+def noting(rows: int, touched: float) -> dict[str, Timing]:
+    """Push the same keys into a table that notes nothing, one that has noted them, and one that notes them anew."""
+    import numpy as np
+
+    from fleet import _native
+
+    random = np.random.default_rng(0)
+    keys = np.arange(rows, dtype=np.int64)
+    hot = random.permutation(keys)[: int(rows * touched)]
+    grads = random.random((len(hot), WIDTH), np.float32)
+    tables, uniform = {}, {"low": -0.1, "high": 0.1}
+    for name in ("plain", "noted", "anew"):
+        table = tables[name] = _native.Table("rows", WIDTH, "adagrad", {"lr": 0.01}, "uniform", uniform, "always", {})
+        for begin in range(0, rows, AT_ONCE):
+            some = keys[begin : begin + AT_ONCE]
+            table.assign(some, np.zeros((len(some), WIDTH), np.float32))
+    watchers = {name: tables[name].watch() for name in ("noted", "anew")}
+
+    def push(name: str) -> None:
+        if name == "anew":
+            tables[name].touched(watchers[name], forget=True)
+        tables[name].push(hot, grads, step=1, lr=0.01)
+
+    return measure({name: partial(push, name) for name in tables}, repeats=21)
+
+
 @click.command()
 @click.option("--rows", default=200_000, help="Rows of the table.")
 @click.option("--touched", default=0.01, help="Which part of them is trained between two saves.")
@@ -135,8 +162,16 @@ def main(rows: int, touched: float, mode: str, saves: int, path: Path | None) ->
     ratio = cases[0]["bytes"] / cases[1]["bytes"]
     held = cases[1]["held_s"] / quiet
     print(f"an increment is {ratio:.1f} times smaller and holds up {held:.2f} steps of {1000 * quiet:.1f} ms")
+    notes = noting(rows, touched)
+    noted = {name: notes[name].median_s / notes["plain"].median_s for name in ("noted", "anew")}
+    print(
+        f"a push of the hot keys into a table that notes them takes {noted['noted']:.3f} times as long, where they are "
+        f"noted anew {noted['anew']:.3f} times"
+    )
     if path is not None:
-        write_results(path, cases, ratio=ratio, quiet_step_s=found["quiet_step_s"], steps_held_up=held)
+        pushes = {name: timing.to_json() for name, timing in notes.items()}
+        more = {"ratio": ratio, "steps_held_up": held, "noted": noted, "pushes": pushes}
+        write_results(path, cases, quiet_step_s=found["quiet_step_s"], **more)
 
 
 if __name__ == "__main__":

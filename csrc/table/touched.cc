@@ -56,7 +56,9 @@ bool Table::touched(std::size_t watcher, bool forget, std::vector<std::int64_t>&
     is_known = is_known && !watch.is_all;
     watch.keys.for_each([&](std::int64_t key, std::uint32_t) { keys.push_back(key); });
     if (!forget) continue;
+    const std::size_t size = watch.keys.size();
     watch.keys = Index();
+    watch.keys.reserve(size);  // about as many come until it is asked again
     watch.is_all = false;
   }
   return is_known;
@@ -90,6 +92,8 @@ void Table::touch_for(Shard& shard, Watch& watch, std::int64_t key, std::uint32_
     watch.keys = Index();
     return;
   }
+  // Doubled: a set is filled once and then read, where an index grows little and often.
+  if (size >= 64 && (size & (size - 1)) == 0) watch.keys.reserve(2 * size);
   watch.keys.insert(key, place, 0);
 }
 

@@ -34,7 +34,6 @@ from fleet.checkpoint.files.pieces import write_piece as write_piece
 from fleet.checkpoint.files.tensor_form import DTYPES as DTYPES
 from fleet.checkpoint.files.tensor_form import Form as Form
 from fleet.checkpoint.folders.chain import ChainLink as ChainLink
-from fleet.checkpoint.folders.chain import newest as newest
 from fleet.checkpoint.folders.chain import next_increment as next_increment
 from fleet.checkpoint.folders.chain import parent_at as parent_at
 from fleet.checkpoint.folders.chain import read_chain as read_chain

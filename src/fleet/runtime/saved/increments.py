@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleet.checkpoint import ChainLink, ChangedPiece, Manifest, Parent, Piece, parent_at, read_chain
+from fleet.checkpoint import ChainLink, ChangedPiece, Parent, Piece, parent_at, read_chain
 from fleet.checkpoint.files.identity import save_id
 from fleet.errors import CheckpointError
 from fleet.ps.proto import ps_pb2
@@ -56,8 +56,3 @@ class Increment:
             return None
         assert self._newest is not None, "servers know no parent that they were not told"
         return parent_at(self._newest.folder, to)
-
-
-def base_in(folder: Path) -> Path | None:
-    """A folder that holds a checkpoint, or None."""
-    return folder if (folder / Manifest.FILE).exists() else None

@@ -24,7 +24,7 @@ from fleet.observe.metrics import events
 from fleet.observe.tracing.part import part
 from fleet.ps.job.named_spec import RuleSpec
 from fleet.ps.proto import ps_pb2
-from fleet.runtime.saved.increments import Increment, base_in
+from fleet.runtime.saved.increments import Increment
 from fleet.runtime.saved.once_for_all import once_for_all
 from fleet.runtime.saved.server_writes import SAVE_TIMEOUT_S, Written, write_one_moment
 
@@ -56,7 +56,8 @@ def save(
     worker.send_kept()
     client, to = worker.client, Path(os.path.realpath(folder))
     with checkpoint.saving(folder) as writing:
-        increment = Increment(client, to, writing, base_in(to)) if incremental else None
+        base = to if (to / checkpoint.Manifest.FILE).exists() else None
+        increment = Increment(client, to, writing, base) if incremental else None
         written = write_one_moment(client, writing, values_only=False, increment=increment)
         pieces = written.read(checkpoint.pieces_from_text)
         inside = checkpoint.next_increment(to)

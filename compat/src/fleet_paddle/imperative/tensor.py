@@ -97,12 +97,13 @@ class Tensor(torch.Tensor):
     @property
     def stop_gradient(self) -> bool:
         """Whether nothing flows back through it; True for what a script makes, False for parameters."""
-        return not self.requires_grad
+        return not self.requires_grad and self.__dict__.get("_stops", True)
 
     @stop_gradient.setter
     def stop_gradient(self, value: bool) -> None:
-        if not value and not (self.is_floating_point() or self.is_complex()):
-            raise UsageError(f"stop_gradient = False needs a tensor of floats, got {self.dtype}; use astype('float32')")
+        if not (self.is_floating_point() or self.is_complex()):  # nothing flows to whole numbers, whatever is said
+            self.__dict__["_stops"] = value
+            return
         if self.is_leaf:
             self.requires_grad_(not value)
         elif value and self._is_view():

@@ -48,8 +48,15 @@ class OlderFleet:
         return startup_program_of(shared)
 
     def split_files(self, files: Sequence[object]) -> list[str]:
-        """This worker's files; see `fleet.util.get_file_shard`."""
-        return shared.util.get_file_shard(files)
+        """This worker's files; see `fleet.util.get_file_shard`. A server, which reads none, has the worker's of its number.
+
+        Scripts ask before they look at who they are.
+        """
+        if not shared.is_server():
+            return shared.util.get_file_shard(files)
+        shares = np.array_split(np.array([str(one) for one in files], dtype=object), shared.worker_num())
+        index = shared.server_index()
+        return shares[index].tolist() if index < len(shares) else []
 
     def all_reduce_worker(self, input: Any, output: Any) -> None:
         """Write the sum of `input` over all workers into the array `output`."""

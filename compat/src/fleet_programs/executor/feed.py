@@ -30,6 +30,7 @@ class Feeder:
         self._is_plain = all(var.lod is None for var in self._vars) and device.type == "cpu"
         self._checked: set[tuple[Any, ...]] = set()
         self._levels = [block.levels_of(var) for var in self._vars]
+        self._read = {name for one in block.program.blocks for op in one.ops for name in op.input_arg_names}
         self.names: tuple[str, ...] = tuple(
             name for var, levels in zip(self._vars, self._levels, strict=True) for name in (var.name, *levels)
         )
@@ -54,6 +55,8 @@ class Feeder:
             if not levels:
                 out.append(self._dense(var, value))
             else:
+                if isinstance(value, np.ndarray) and value.ndim and self._read.isdisjoint(levels):
+                    value = LoDTensor(torch.from_numpy(value), np.arange(len(value) + 1))  # nobody asks where rows begin
                 ragged = LoDTensor.of(value, var)
                 out += [self._dense(var, _as_declared(var, ragged.values)), ragged.offsets.to(self._device)]
                 if len(levels) == 2:
@@ -73,6 +76,8 @@ class Feeder:
             )
         if not tensor.ndim and all(size in (-1, 1) for size in var.shape):
             tensor = tensor.reshape([1] * var.ndim)  # one number for one value, whatever its shape
+        if tensor.ndim == var.ndim - 1 and var.shape[-1] == 1 and var.lod is None:
+            tensor = tensor.unsqueeze(-1)  # labels [batch] for [batch, 1]
         shape = tuple(tensor.shape)
         if len(shape) != len(var.shape) or any(w not in (-1, s) for w, s in zip(var.shape, shape, strict=True)):
             raise UsageError(f"feed {var.name!r} must have shape {list(var.shape)}, got {list(shape)}; reshape it")

@@ -12,6 +12,7 @@ from torch.optim import optimizer as _hooks
 from fleet.errors import UsageTypeError
 from fleet.optim.common import loss_of
 from fleet_paddle.foreign.states import is_foreign, torch_state
+from fleet_paddle.imperative.creation import number
 from fleet_paddle.imperative.optimizer import gradients, later
 from fleet_paddle.imperative.optimizer.dense_rows import DenseRows
 from fleet_paddle.imperative.optimizer.gradients import adam_rows
@@ -63,7 +64,7 @@ class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
         if given.pop("lazy_mode", False):
             self.by_rows, self.is_lazy = adam_rows, True
         if "beta1" in given:
-            given["betas"] = given.pop("beta1"), given.pop("beta2")
+            given["betas"] = number(given.pop("beta1")), number(given.pop("beta2"))
         later.settle(type(self).__name__, given, list(given["parameters"] or ()))
         rate, groups = rate_of(learning_rate), self.groups(given)
         given |= self._together([one for group in groups for one in group["params"]])

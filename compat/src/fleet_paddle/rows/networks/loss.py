@@ -82,6 +82,11 @@ def _cross_entropy(
     return made.unsqueeze(axis) if has_last and reduction == "none" else made
 
 
+def _flat(label: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """Labels without a last dimension of size 1 where the scores have as many: [batch, 1] beside [batch, classes]."""
+    return label.squeeze(-1) if label.dim() == scores.dim() and label.shape[-1] == 1 else label
+
+
 def _without_extra_ones(label: T, rank: int) -> T:
     """Metrics give a label of [batch, time, 1] one more dimension of size 1; PaddlePaddle looks at the first `rank`."""
     extra = label.shape[rank:]
@@ -250,7 +255,7 @@ FUNCTIONS = [
         "F.nll_loss(input, label, weight=None, ignore_index=-100, reduction='mean', name)",
         "-input at each label, where `input` are logarithms of probabilities.",
         lambda input, label, weight, ignore, reduction: F.nll_loss(
-            input, label.long(), weight, ignore_index=ignore, reduction=checked(reduction)
+            input, _flat(label, input).long(), weight, ignore_index=ignore, reduction=checked(reduction)
         ),
         _nll_of_variables,
         "NLLLoss",

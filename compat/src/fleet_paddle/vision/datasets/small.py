@@ -19,7 +19,7 @@ class _Images(data.Dataset[Any]):
     """Pixels [count, height, width, channels] as bytes, and labels."""
 
     modes: ClassVar[tuple[str, ...]] = ("train", "test")
-    images: np.ndarray[Any, Any]
+    _pixels: np.ndarray[Any, Any]
     labels: np.ndarray[Any, Any]
 
     def _begin(self, mode: str, transform: Any, backend: str | None) -> None:
@@ -31,7 +31,7 @@ class _Images(data.Dataset[Any]):
         return len(self.labels)
 
     def _image(self, place: int) -> Any:
-        pixels = self.images[place]
+        pixels = self._pixels[place]
         if self.backend == "pil":
             image = pil().fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
         else:
@@ -56,7 +56,12 @@ class MNIST(_Images):
         self._begin(mode, transform, backend)
         given = None if image_path is None or label_path is None else (Path(image_path), Path(label_path))
         pixels, labels = mnist.arrays(self.folder, "train" if self.mode == "train" else "t10k", given)
-        self.images, self.labels = pixels.reshape(-1, 28, 28, 1), labels.reshape(-1, 1)
+        self._pixels, self.labels = pixels.reshape(-1, 28, 28, 1), labels.reshape(-1, 1)
+
+    @property
+    def images(self) -> np.ndarray[Any, Any]:
+        """All pixels, [count, 784], as floats from 0 to 255."""
+        return self._pixels.reshape(len(self._pixels), -1).astype(np.float32)
 
     def __getitem__(self, place: int) -> tuple[Any, Any]:
         return self._image(place), self.labels[place]
@@ -84,7 +89,7 @@ class Cifar10(_Images):
         self._begin(mode, transform, backend)
         given = None if data_file is None else Path(data_file)
         pixels, self.labels = cifar.arrays(self.classes, self.mode == "train", given)
-        self.images = pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        self._pixels = pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
 
     def __getitem__(self, place: int) -> tuple[Any, Any]:
         return self._image(place), np.array(self.labels[place], np.int64)

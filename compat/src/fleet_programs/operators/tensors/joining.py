@@ -213,7 +213,8 @@ def _infer_expand(infer: Infer) -> None:
         raise infer.fail(
             f"expand_times must be a count from 1 for each dimension of {list(x.shape)}, got {list(times)}"
         )
-    infer.set("Out", [-1 if size < 0 else size * one for size, one in zip(x.shape, times, strict=True)], x.dtype)
+    sizes = [-1 if size < 0 else size * one for size, one in zip(x.shape, times, strict=True)]
+    infer.set("Out", sizes, x.dtype, lod=x.lod if times[:1] == [1] else None)
 
 
 @computes("expand", _infer_expand, "expand(x, expand_times, name)", attrs={"expand_times": [1]}, grad=Grad())

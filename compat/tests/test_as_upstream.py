@@ -1,0 +1,97 @@
+"""What scripts give that stopped them, or got another value than PaddlePaddle gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fleet_programs as static
+from fleet.api import Fleet
+from fleet.roles import Role, UserDefinedRoleMaker
+from fleet_paddle import imperative, optimizer
+from fleet_paddle.imperative import nn
+from fleet_paddle.imperative.nn import functional
+from fleet_paddle.jobs import older_fleet
+from fleet_paddle.programs.layers import table
+from fleet_paddle.vision import datasets
+from fleet_programs import layers
+from fleet_programs.executor.lod import create_lod_tensor
+
+ROWS = np.arange(8, dtype="float32").reshape(4, 2)
+
+
+@pytest.fixture
+def programs() -> Iterator[static.Executor]:
+    with (
+        static.scope_guard(static.Scope()),
+        static.program_guard(static.Program(), static.Program()),
+        static.unique_name.guard(),
+    ):
+        yield static.Executor()
+
+
+def test_labels_of_a_loss_may_have_a_last_dimension_of_1() -> None:
+    scores = functional.log_softmax(imperative.to_tensor(ROWS))
+    labels = np.array([0, 1, 1, 0])
+    flat = functional.nll_loss(scores, imperative.to_tensor(labels))
+    assert functional.nll_loss(scores, imperative.to_tensor(labels[:, None])).item() == flat.item()
+    assert nn.NLLLoss()(scores, imperative.to_tensor(labels[:, None])).item() == flat.item()
+
+
+def test_pixels_of_digits_are_floats() -> None:
+    digits = datasets.MNIST(mode="test")
+    assert digits.images.dtype == np.float32
+    assert digits.images[0].shape == (784,)
+    assert (digits.images[0].reshape(28, 28) == np.asarray(digits[0][0]).reshape(28, 28)).all()
+
+
+def test_whole_numbers_may_be_said_to_be_trained() -> None:
+    assert not imperative.to_tensor([1, 2], stop_gradient=False).stop_gradient
+    assert imperative.to_tensor([1, 2]).stop_gradient
+
+
+def test_betas_may_be_tensors() -> None:
+    values = []
+    for first, second in ((0.9, 0.99), (imperative.to_tensor([0.9]), imperative.to_tensor([0.99]))):
+        layer = nn.Linear(2, 1, weight_attr=nn.initializer.Constant(1.0))
+        steps = optimizer.Adamax(0.1, beta1=first, beta2=second, parameters=layer.parameters())
+        layer(imperative.ones([1, 2])).mean().backward()
+        steps.step()
+        values.append(layer.weight.numpy())
+    np.testing.assert_allclose(values[0], values[1], rtol=1e-6)
+
+
+def test_a_vector_feeds_a_column(programs: static.Executor) -> None:
+    twice = layers.scale(static.data("x", [-1, 1]), 2.0)
+    (made,) = programs.run(feed={"x": np.ones(4, "float32")}, fetch_list=[twice])
+    assert made.shape == (4, 1)
+
+
+def test_an_array_feeds_a_ragged_variable(programs: static.Executor) -> None:
+    twice = layers.scale(static.data("x", [-1, 2], lod_level=1), 2.0)
+    (made,) = programs.run(feed={"x": ROWS}, fetch_list=[twice], return_numpy=False)
+    np.testing.assert_array_equal(np.array(made), ROWS * 2)
+
+
+def test_what_is_repeated_stays_ragged(programs: static.Executor) -> None:
+    wide = layers.expand(static.data("x", [-1, 2], lod_level=1), [1, 2])
+    again = table.sequence_reshape(wide, 2)
+    feed = {"x": create_lod_tensor(ROWS, [[1, 3]])}
+    (made,) = programs.run(feed=feed, fetch_list=[again], return_numpy=False)
+    assert made.lod() == [[0, 2, 8]]
+    np.testing.assert_array_equal(np.array(made)[:2], [ROWS[0], ROWS[0]])
+
+
+def test_a_server_may_ask_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Fleet()
+    shared.init(
+        UserDefinedRoleMaker(
+            current_id=1, role=Role.SERVER, worker_num=2, server_endpoints=["127.0.0.1:1", "127.0.0.1:2"]
+        )
+    )
+    monkeypatch.setattr(older_fleet, "shared", shared)
+    older: Any = older_fleet.OlderFleet()
+    assert older.split_files(["a", "b", "c"]) == ["c"]

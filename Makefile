@@ -142,8 +142,11 @@ engines: setup build/engines/.done build/engines-ray/.done  ## Check what other 
 	$(BIN)/python -m pytest -p no:cacheprovider --durations=10 -m "" -rP tests/engines
 
 # SCRIPTS is the folder that holds them; their lists are in compat/tests/public/lists.
+# DOCUMENTATION is a folder with PaddlePaddle's sources or .rst files, whose examples are run, too.
 public: setup  ## Run public scripts of PaddlePaddle, unchanged: make public SCRIPTS=folder [NAMES="book rec/dnn"]
-	@FLEET_PUBLIC_SCRIPTS=$(or $(SCRIPTS),$(FLEET_PUBLIC_SCRIPTS)) $(BIN)/python compat/tests/public/run.py $(NAMES)
+	@FLEET_PUBLIC_SCRIPTS=$(or $(SCRIPTS),$(FLEET_PUBLIC_SCRIPTS)) \
+		FLEET_PUBLIC_DOCUMENTATION=$(or $(DOCUMENTATION),$(FLEET_PUBLIC_DOCUMENTATION)) \
+		$(BIN)/python compat/tests/public/run.py $(NAMES)
 
 check: setup  ## Lint, types, format, layering
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -83,6 +84,29 @@ def test_what_is_repeated_stays_ragged(programs: static.Executor) -> None:
     (made,) = programs.run(feed=feed, fetch_list=[again], return_numpy=False)
     assert made.lod() == [[0, 2, 8]]
     np.testing.assert_array_equal(np.array(made)[:2], [ROWS[0], ROWS[0]])
+
+
+def test_a_tensor_becomes_what_is_assigned_to_it() -> None:
+    output = imperative.zeros([3, 3])
+    assert imperative.assign(ROWS, output) is output
+    np.testing.assert_array_equal(output.numpy(), ROWS)
+
+
+def test_settings_of_datasets_as_2_0_spells_them() -> None:
+    data = static.InMemoryDataset()
+    data._set_queue_num(2)
+    data._set_parse_ins_id(True)
+    data._set_merge_by_lineid(3)
+    data._set_fleet_send_batch_size(5)
+    data._set_fea_eval(7, True)
+    assert (data._num_queues, data._merge_size, data._send_size, data._num_candidates) == (2, 3, 5, 7)
+
+
+def test_choices_of_tensors_run_one_function() -> None:
+    names: Any = importlib.import_module("paddle.static.nn")
+    ones, zeros = (lambda: imperative.ones([1])), (lambda: imperative.zeros([1]))
+    assert names.cond(imperative.to_tensor(True), ones, zeros).item() == 1.0
+    assert names.case([(imperative.to_tensor(False), ones)], zeros).item() == 0.0
 
 
 def test_a_server_may_ask_for_files(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,22 @@ def kept() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def on_tensors() -> Iterator[None]:
+    """Inside, calls that could mean both mean tensors, whatever was said before."""
+    with kept():
+        disable_static()
+        yield
+
+
+@contextmanager
+def in_programs() -> Iterator[None]:
+    """Inside, calls that could mean both mean programs, whatever was said before."""
+    with kept():
+        enable_static()
+        yield
+
+
 def in_dynamic_mode() -> bool:
     """Whether calls that could mean both mean tensors; they do until `enable_static()`."""
     return not is_static()

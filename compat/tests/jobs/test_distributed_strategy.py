@@ -111,19 +111,42 @@ def test_what_the_format_has_no_field_for(tmp_path: Path) -> None:
         strategy.save_to_prototxt(tmp_path / "a")
 
 
-def test_names_and_kinds_are_checked_when_they_are_set() -> None:
+def test_names_are_checked_when_they_are_set() -> None:
     strategy: Any = DistributedStrategy()
     with pytest.raises(UnknownFieldError, match="strategy has no field 'pipelin'; did you mean 'pipeline'"):
         strategy.pipelin = True
     with pytest.raises(UnknownFieldError, match="strategy.hybrid_configs has no field 'dp'"):
         strategy.hybrid_configs = {"mp_degree": 2, "dp": 2}
     assert strategy.hybrid_configs["mp_degree"] == 1  # all or none
-    with pytest.raises(StrategyError, match="strategy.pipeline must be a bool, got 3"):
-        strategy.pipeline = 3
-    with pytest.raises(StrategyError, match="strategy.hybrid_configs must be a dict of fields, got 4"):
-        strategy.hybrid_configs = 4
     strategy._calc_comm_same_stream = True
     assert strategy.calc_comm_same_stream
+
+
+def test_kinds_are_refused_all_at_once_when_the_strategy_is_used(caplog: pytest.LogCaptureFixture) -> None:
+    strategy: Any = DistributedStrategy()
+    with caplog.at_level("WARNING", "fleet"):
+        strategy.pipeline = 3
+        strategy.hybrid_configs = 4
+        strategy.amp_configs = {"init_loss_scaling": "much"}
+        strategy.lars = "no"
+    assert "strategy.pipeline must be a bool, got 3; it will be refused when the strategy is used" in caplog.text
+    strategy.lars = False  # said again, as it should be
+    assert strategy.pipeline is False
+    with pytest.raises(StrategyError) as found:
+        strategy.require_supported()
+    told = str(found.value).split("; ")
+    assert told[0] == "strategy.pipeline must be a bool, got 3"
+    assert "strategy.hybrid_configs must be a dict of fields, got 4" in told
+    assert any(one.startswith("strategy.amp_configs.init_loss_scaling must be") for one in told)
+    assert "lars" not in str(found.value)
+
+
+def test_what_is_not_built_is_refused_all_at_once() -> None:
+    strategy: Any = DistributedStrategy()
+    strategy.pipeline = True
+    strategy.hybrid_configs = {"mp_degree": 2}
+    with pytest.raises(NotSupportedError, match=r"(?s)strategy\.pipeline.*; strategy\.hybrid_configs\.mp_degree"):
+        strategy.require_supported()
 
 
 def test_the_table() -> None:

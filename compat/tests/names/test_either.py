@@ -149,8 +149,8 @@ def test_the_mode_decides_where_nothing_else_does() -> None:
         assert imperative.state.chosen.device == torch.device("cpu")
     assert mode.is_static()
     assert imperative.state.chosen.device is None
-    with pytest.raises(NotSupportedError, match="imag takes tensors, and is not built for variables"):
-        imperative.imag(static.data("x", [None, 6]))
+    with pytest.raises(NotSupportedError, match="as_real takes tensors, and is not built for variables"):
+        imperative.as_real(static.data("x", [None, 6]))
     with pytest.raises(AttributeError):
         _ = imperative.no_such_name
     mode.seed(7)

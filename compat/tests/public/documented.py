@@ -8,7 +8,6 @@ the second one there.
 from __future__ import annotations
 
 import ast
-import doctest
 import json
 import re
 import textwrap
@@ -76,9 +75,10 @@ def _in_source(text: str) -> list[tuple[str, str]]:
     def visit(node: ast.AST, inside: tuple[str, ...]) -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "code-block::" in node.value:
             found.append((".".join(inside), node.value))
-        named = isinstance(node, ast.FunctionDef | ast.ClassDef)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            inside = (*inside, node.name)
         for child in ast.iter_child_nodes(node):
-            visit(child, (*inside, node.name) if named else inside)
+            visit(child, inside)
 
     visit(tree, ())
     return found
@@ -108,14 +108,19 @@ def _block(lines: Sequence[str], indent: int) -> str:
 
 
 def _without_prompts(code: str) -> str:
-    """Examples of a doctest one after the other, but for those that it skips."""
-    if not re.search(r"^\s*>>> ", code, re.MULTILINE):
+    """The lines behind prompts, but for those that `# doctest: +SKIP` leaves out, up to `-SKIP` or on one line."""
+    if not re.search(r"^>>> ?", code, re.MULTILINE):
         return code
-    try:
-        parts = doctest.DocTestParser().get_examples(code)
-    except ValueError:
-        return code
-    return "".join(part.source for part in parts if doctest.SKIP not in part.options)
+    taken, is_left_out = [], False
+    for line in code.splitlines():
+        if not line.startswith((">>>", "...")):
+            continue
+        statement = line[4:]
+        if re.match(r"\s*# doctest: *[+-]SKIP", statement):
+            is_left_out = "+SKIP" in statement
+        elif not is_left_out and "doctest: +SKIP" not in statement:
+            taken.append(statement)
+    return "\n".join(taken) + "\n"
 
 
 @dataclass(frozen=True)

@@ -42,11 +42,21 @@ class Ran:
         return f"did not end; {lines[-1] if lines else ''}" if self.code is None else (lines[-1] if lines else "")
 
 
-def run_all(given: Sequence[tuple[str, str]], env: dict[str, str], jobs: int, timeout_s: float = TIMEOUT_S) -> list[Ran]:
-    """Run examples, name and code, `jobs` at a time, in the order in which they were given."""
+def run_all(
+    given: Sequence[tuple[str, str]],
+    env: dict[str, str],
+    jobs: int,
+    timeout_s: float = TIMEOUT_S,
+    *,
+    with_all: bool = True,
+) -> list[Ran]:
+    """Run examples, name and code, `jobs` at a time, in the order in which they were given.
+
+    `with_all`: every module of `paddle` is imported once, which is worth it for more than a few.
+    """
     with tempfile.TemporaryDirectory(prefix="fleet-documented-") as made:
         waiting: SimpleQueue[_Parent] = SimpleQueue()
-        parents = [_Parent(env) for _ in range(jobs)]
+        parents = [_Parent(env, with_all) for _ in range(jobs)]
         for parent in parents:
             waiting.put(parent)
 
@@ -72,9 +82,13 @@ def run_all(given: Sequence[tuple[str, str]], env: dict[str, str], jobs: int, ti
 class _Parent:
     """A process that has imported everything and forks."""
 
-    def __init__(self, env: dict[str, str]) -> None:
+    def __init__(self, env: dict[str, str], with_all: bool) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+            [sys.executable, __file__, *["all"] * with_all],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=env,
         )
 
     def ask(self, name: str, cwd: Path, timeout_s: float) -> Ran:
@@ -96,10 +110,17 @@ class _Parent:
         self._process.wait(timeout=60)
 
 
-def _serve(questions: IO[str], answers: IO[str]) -> None:
-    import paddle  # noqa: F401 - what every example imports
-    import paddle.fluid  # noqa: F401
+def _import_all() -> None:
+    """So that no child imports what this process has."""
+    from paddle import _alias
 
+    _alias.load_all()
+    for names in list(_alias.TABLES.values()):
+        for name in names.table().keys() - set(names.live.split()):
+            _alias.resolve(names.table()[name])
+
+
+def _serve(questions: IO[str], answers: IO[str]) -> None:
     for line in questions:
         asked = json.loads(line)
         print(json.dumps(_forked(**asked)), file=answers, flush=True)
@@ -152,4 +173,6 @@ def _run_here(cwd: Path) -> None:
 
 if __name__ == "__main__":
     sys.path = [one for one in sys.path if Path(one or ".").resolve() != Path(__file__).parent]
+    if sys.argv[1:] == ["all"]:
+        _import_all()
     _serve(sys.stdin, os.fdopen(os.dup(1), "w"))

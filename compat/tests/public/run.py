@@ -3,6 +3,7 @@
 FLEET_PUBLIC_SCRIPTS=folder python compat/tests/public/run.py              all that are there
 FLEET_PUBLIC_SCRIPTS=folder python compat/tests/public/run.py book/word2vec paddlerec/rank
 python compat/tests/public/run.py --list                                   their names
+FLEET_PUBLIC_DOCUMENTATION=folder python compat/tests/public/run.py        also the examples of a documentation
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from public.judging import VARIABLE as DOCUMENTATION
+from public.judging import run_documentation
 from public.listing import ListError, Script, chosen, read_lists
 from public.running import Outcome, run
 
@@ -29,13 +32,17 @@ VARIABLE = "FLEET_PUBLIC_SCRIPTS"
 def main() -> int:
     args = _arguments()
     try:
-        scripts = chosen(read_lists(), args.names)
+        is_of_examples = args.documentation is not None and args.scripts is None
+        scripts = [] if is_of_examples else chosen(read_lists(), args.names)
     except ListError as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 2
     if args.list:
         print("\n".join(script.name for script in scripts))
         return 0
+    is_well = args.documentation is None or run_documentation(args.documentation, args.names)
+    if args.documentation is not None and args.scripts is None:
+        return 0 if is_well else 1
     if not args.scripts or not args.scripts.is_dir():
         given = args.scripts or "nothing"
         print(f"run.py: {VARIABLE} (make public SCRIPTS=folder) must name a folder, got {given}", file=sys.stderr)
@@ -49,7 +56,7 @@ def main() -> int:
         print(json.dumps([_plain(one) for one in outcomes], indent=1))
     else:
         _show(outcomes, absent)
-    return 0 if all(one.passed for one in outcomes) else 1
+    return 0 if is_well and all(one.passed for one in outcomes) else 1
 
 
 def _run_all(scripts: list[Script], folder: Path, *, keep: bool) -> tuple[list[Outcome], list[Script]]:
@@ -112,6 +119,12 @@ def _arguments() -> argparse.Namespace:
         type=Path,
         default=Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None,
         help=f"the folder of scripts (${VARIABLE})",
+    )
+    parser.add_argument(
+        "--documentation",
+        type=Path,
+        default=Path(os.environ[DOCUMENTATION]) if os.environ.get(DOCUMENTATION) else None,
+        help=f"a folder with the sources or the .rst files of PaddlePaddle's documentation (${DOCUMENTATION})",
     )
     return parser.parse_args()
 

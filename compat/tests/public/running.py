@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,8 +82,8 @@ def command_of(script: Script, scratch: Path) -> list[str]:
     return [programs.get(first, first), *rest]
 
 
-def environ_of(script: Script, scratch: Path) -> dict[str, str]:
-    """This process's environment without what belongs to jobs, and with what the script's line says."""
+def environ_of(env: Mapping[str, str], scratch: Path) -> dict[str, str]:
+    """This process's environment without what belongs to jobs, and with `env`, what a script's line says."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -97,7 +97,7 @@ def environ_of(script: Script, scratch: Path) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    return kept | own | {name: value.replace("{root}", str(scratch)) for name, value in script.env.items()}
+    return kept | own | {name: value.replace("{root}", str(scratch)) for name, value in env.items()}
 
 
 def values_of(output: str, pattern: str) -> tuple[float, ...]:
@@ -131,7 +131,7 @@ def _run_command(script: Script, scratch: Path, cwd: Path) -> tuple[int | None, 
         process = subprocess.Popen(
             command_of(script, scratch),
             cwd=cwd,
-            env=environ_of(script, scratch),
+            env=environ_of(script.env, scratch),
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

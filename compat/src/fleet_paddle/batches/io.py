@@ -112,6 +112,7 @@ class DataLoader(Taking, data.DataLoader[Any]):
             del given["batch_size"], given["shuffle"], given["drop_last"]
         else:
             given["shuffle"] = given["shuffle"] or None
+            given["drop_last"] = bool(given["drop_last"] and given["batch_size"] is not None)  # samples alone are whole
         if given["collate_fn"] is None:
             is_batched = given["batch_sampler"] is not None or given["batch_size"] is not None
             given["collate_fn"] = default_collate_fn if is_batched else default_convert_fn

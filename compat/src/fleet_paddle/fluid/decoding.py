@@ -6,6 +6,7 @@ In programs it is a loop of the program, on tensors one of Python; the layers th
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 
 from fleet.errors import UsageError
 from fleet_paddle.fluid import layers as fl
+from fleet_paddle.mode import on_tensors
 from fleet_programs.layers.building.nested import flat, packed
 from fleet_programs.program.program import default_main_program
 
@@ -145,7 +147,18 @@ def dynamic_decode(
 
     Steps end when all is finished, or after the one of number `max_step_num`, the first of which is 0.
     """
-    inputs, states, finished = decoder.initialize(inits)
+    given = decoder.initialize(inits)
+    with on_tensors() if isinstance(given[2], torch.Tensor) else nullcontext():
+        final, states, lengths = _decoded(decoder, given, max_step_num, impute_finished, kwargs)
+        if not output_time_major:
+            final = packed(final, [_batch_first(one) for one in flat(final)])
+    return (final, states, lengths) if return_length else (final, states)
+
+
+def _decoded(
+    decoder: Any, given: Any, max_step_num: int | None, impute_finished: bool, kwargs: dict[str, Any]
+) -> tuple[Any, Any, Any]:
+    inputs, states, finished = given
     lengths = fl.cast(finished, "int64") * 0
     i = fl.fill_constant([1], "int64", 0)
     form: list[Any] = []
@@ -181,9 +194,7 @@ def dynamic_decode(
     final = packed(form[0], [_stacked(one) for one in outs])
     if hasattr(decoder, "finalize"):
         final, states = decoder.finalize(final, states, lengths)
-    if not output_time_major:
-        final = packed(final, [_batch_first(one) for one in flat(final)])
-    return (final, states, lengths) if return_length else (final, states)
+    return final, states, lengths
 
 
 class _Chosen:

@@ -107,7 +107,9 @@ def _holds(kind: type, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
     for value in (*args, *named.values()) if named else args:
         if isinstance(value, kind):
             return True
-        if isinstance(value, list | tuple) and any(isinstance(one, kind) for one in value):
+        if isinstance(value, list | tuple) and any(
+            isinstance(one, kind) or (type(one) is tuple and one and isinstance(one[0], kind)) for one in value
+        ):
             return True
     return False
 

@@ -82,7 +82,18 @@ def _wrap_properties(kind: type[torch.Tensor], own: Callable[[Any], Any], single
     for name in ("H", "mH", "real", "imag", "data"):
         side = getattr(torch._C.TensorBase, name)
         setter = side.__set__ if name in ("data", "real", "imag") else None
-        setattr(kind, name, property(_giving(side.__get__, kind, own, single), setter))
+        getter = _giving(side.__get__, kind, own, single)
+        setattr(kind, name, property(_called(getter) if name in ("real", "imag") else getter, setter))
+
+
+def _called(getter: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`x.real()` for scripts, whose tensors have methods; the part itself, `x.real`, for code that keeps numbers."""
+
+    def get(self: Any) -> Any:
+        made = getter(self)
+        return made if KEEPS_NUMBERS[_FRAME(1).f_code.co_filename] else lambda name=None: made  # noqa: ARG005
+
+    return get
 
 
 def _giving(

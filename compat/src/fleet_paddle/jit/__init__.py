@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from fleet_paddle.jit.files import TranslatedLayer, load, save
-from fleet_paddle.jit.functions import ProgramTranslator, StaticFunction, not_to_static, to_static
+from fleet_paddle.jit.functions import (
+    ProgramTranslator,
+    StaticFunction,
+    not_to_static,
+    set_code_level,
+    set_verbosity,
+    to_static,
+)
 from fleet_paddle.jit.traced import TracedLayer
 
 __all__ = [
@@ -14,5 +21,7 @@ __all__ = [
     "load",
     "not_to_static",
     "save",
+    "set_code_level",
+    "set_verbosity",
     "to_static",
 ]

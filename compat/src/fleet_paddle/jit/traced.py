@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fleet.errors import NotSupportedError
+from fleet.errors import NotSupportedError, UsageTypeError
 from fleet_paddle.hapi.spec import InputSpec
+from fleet_paddle.imperative.nn.base.layer import Layer
 from fleet_paddle.jit.files import save
+from fleet_programs import BuildStrategy, ExecutionStrategy
 
 __all__ = ["TracedLayer"]
 
@@ -30,9 +32,31 @@ class TracedLayer:
         made = self._layer(*(inputs if isinstance(inputs, list | tuple) else [inputs]))
         return list(made) if isinstance(made, list | tuple) else [made]
 
+    def set_strategy(self, build_strategy: Any = None, exec_strategy: Any = None) -> None:
+        """Check what a program of the layer would be compiled with; there is none, and results are the same."""
+        for given, kind in ((build_strategy, BuildStrategy), (exec_strategy, ExecutionStrategy)):
+            if given is not None and not isinstance(given, kind):
+                raise UsageTypeError(f"set_strategy takes a {kind.__name__}, got {type(given).__name__}")
+
     def save_inference_model(self, path: str | os.PathLike[str], feed: Any = None, fetch: Any = None) -> None:
-        """Save it, with any number of samples, for `paddle.jit.load`."""
-        if feed is not None or fetch is not None:
-            raise NotSupportedError("TracedLayer.save_inference_model: feed and fetch must be left out; all are saved")
+        """Save it, with any number of samples, for `paddle.jit.load`; `fetch` has the places of the results to keep."""
+        if feed is not None and sorted(feed) != list(range(len(self._specs))):
+            raise NotSupportedError(
+                f"TracedLayer.save_inference_model: feed must have all {len(self._specs)} inputs, got {list(feed)}"
+            )
         specs = [InputSpec((-1, *one.shape[1:]), one.dtype) if one.shape else one for one in self._specs]
-        save(self._layer, path, specs)
+        save(self._layer if fetch is None else _Some(self._layer, list(fetch)), path, specs)
+
+
+class _Some(Layer):
+    """A layer of which some results are kept."""
+
+    def __init__(self, layer: Any, places: list[int]) -> None:
+        super().__init__()
+        self._layer, self._places = layer, places
+
+    def forward(self, *inputs: Any) -> Any:
+        made = self._layer(*inputs)
+        several = list(made) if isinstance(made, list | tuple) else [made]
+        kept = [several[place] for place in self._places]
+        return kept[0] if len(kept) == 1 else kept

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fleet.api import fleet as shared
-from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.roles import PaddleCloudRoleMaker
 from fleet_paddle.jobs.init_again import init_on
 
@@ -48,9 +48,9 @@ class OlderFleet:
         return startup_program_of(shared)
 
     def split_files(self, files: Sequence[object]) -> list[str]:
-        """This worker's files; see `fleet.util.get_file_shard`. A server, which reads none, has the worker's of its number.
+        """This worker's files; see `fleet.util.get_file_shard`.
 
-        Scripts ask before they look at who they are.
+        Scripts ask before they look at who they are: a server, which reads none, has those of the worker of its number.
         """
         if not shared.is_server():
             return shared.util.get_file_shard(files)
@@ -101,6 +101,10 @@ def distributed_optimizer(optimizer: Any, strategy: Any = None) -> Any:
 
     from fleet_paddle.imperative.optimizer.methods import with_methods
 
+    try:
+        shared.worker_num()
+    except NotReadyError:  # scripts for one process leave fleet.init() out
+        init_on(shared)
     made = shared.distributed_optimizer(optimizer, strategy)
     return with_methods(made) if isinstance(made, torch.optim.Optimizer) else made
 
@@ -139,8 +143,9 @@ class GeneralRoleMaker(PaddleCloudRoleMaker):
 
     def __init__(
         self,
-        *,
         is_collective: bool = False,
+        init_gloo: bool = False,
+        *,
         path: str = "",  # noqa: ARG002
         hdfs_name: str = "",  # noqa: ARG002
         hdfs_ugi: str = "",  # noqa: ARG002
@@ -148,5 +153,23 @@ class GeneralRoleMaker(PaddleCloudRoleMaker):
         prefix: str = "",  # noqa: ARG002
         init_timeout_seconds: float = 3600,  # noqa: ARG002
         run_timeout_seconds: float = 9999999,  # noqa: ARG002
+        **others: Any,
     ) -> None:
-        super().__init__(is_collective=is_collective)
+        super().__init__(is_collective, init_gloo, **others)
+
+
+class UtilFactory:
+    """What makes `fleet.util` of a context in 2.0; there is one here, whatever the context."""
+
+    def _create_util(self, context: Any = None) -> Any:  # noqa: ARG002
+        return shared.util
+
+
+class TranspilerOptimizer:
+    """An optimizer whose `minimize` cuts the program for servers: `distributed_optimizer` as a class, as 1.8 has it."""
+
+    def __new__(cls, optimizer: Any, strategy: Any = None, mode: Any = None) -> Any:
+        """What `distributed_optimizer` gives; `mode` must be the strategy's."""
+        if mode is not None:
+            raise NotSupportedError("TranspilerOptimizer: mode must be left out; the strategy says it")
+        return distributed_optimizer(optimizer, strategy)

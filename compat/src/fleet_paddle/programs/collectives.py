@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleet_programs.layers.building.helper import LayerBuilder
 from fleet_programs.program.variable import Variable
 
-__all__ = ["all_reduce", "broadcast"]
+__all__ = ["all_gather", "all_reduce", "broadcast"]
 
 
 def all_reduce(
@@ -25,6 +25,19 @@ def all_reduce(
     target = layer.temporary(value.dtype) if out is None else layer.variable(out, "out")
     target.shape = value.shape
     layer.op("c_allreduce_sum", {"X": value}, {"Out": target})
+    return target
+
+
+def all_gather(x: Variable, nranks: int, ring_id: int = 0, use_calc_stream: bool = False) -> Variable:
+    """The rows of all trainers, of which there are `nranks`, one behind the other; each must have as many."""
+    del use_calc_stream
+    layer = LayerBuilder("c_allgather")
+    _require_one_ring(layer, ring_id)
+    value = layer.variable(x, "x")
+    target = layer.temporary(value.dtype)
+    first = value.shape[0]
+    target.shape = (first * nranks if first > 0 else -1, *value.shape[1:])
+    layer.op("c_allgather", {"X": value}, {"Out": target}, {"nranks": int(nranks)})
     return target
 
 

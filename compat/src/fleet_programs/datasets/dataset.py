@@ -47,6 +47,7 @@ class Dataset(ABC):
         self._num_queues: int | None = None
         self._files: list[str] | None = None
         self._format = Format(())
+        self._has_batches = False
 
     def init(
         self,
@@ -118,6 +119,8 @@ class Dataset(ABC):
         """Into how many parts `batches(worker=...)` divides the batches; -1: as many as threads that read."""
         self._num_queues = None if queue_num == -1 else count_of("queue_num", queue_num)
 
+    _set_queue_num = set_queue_num  # as 2.0 spells it
+
     def set_hdfs_config(self, fs_name: str, fs_ugi: str) -> None:  # noqa: ARG002  the name is enough to refuse it
         """Refused: files are this machine's."""
         raise NotSupportedError(
@@ -139,6 +142,8 @@ class Dataset(ABC):
         The parts of all `num_workers` (default: `queue_num`, or `thread_num`) have each record once. Closing the
         iterator early ends the threads and commands behind it.
         """
+        if self._has_batches:
+            raise NotSupportedError("input_type 1, a batch in a line, makes no batches; write a line for each sample")
         if worker is None:
             if num_workers not in (None, 1):
                 raise UsageError(f"num_workers is {num_workers} without a worker; say which part is wanted")
@@ -167,8 +172,9 @@ class Dataset(ABC):
         return self._format
 
     def _set_input_type(self, input_type: int) -> None:
-        if input_type != 0:
-            raise NotSupportedError(f"input_type {input_type!r} is not read; leave it at 0, lines of MultiSlot text")
+        if input_type not in (0, 1):
+            raise UsageError(f"input_type must be 0, a sample in a line, or 1, a batch in a line, got {input_type!r}")
+        self._has_batches = input_type == 1
 
     def _set_fs_name(self, fs_name: str) -> None:
         if fs_name:

@@ -104,10 +104,16 @@ class MultiSlotDataGenerator(DataGenerator):
 
 
 class MultiSlotStringDataGenerator(DataGenerator):
-    """Samples whose values are text already; nothing is checked but that each slot has some."""
+    """Samples whose values are text already; nothing is checked but that each slot has some.
+
+    A slot may be one text: its characters are the values, so "1" is one and "19" are two.
+    """
 
     def _gen_str(self, line: Sample) -> str:
-        return " ".join(f"{len(values)} {' '.join(map(str, values))}" for _, values in _pairs(line)) + "\n"
+        return (
+            " ".join(f"{len(values)} {' '.join(map(str, values))}" for _, values in _pairs(line, list | tuple | str))
+            + "\n"
+        )
 
 
 def _made(samples: Samples) -> Iterator[Any]:
@@ -117,15 +123,15 @@ def _made(samples: Samples) -> Iterator[Any]:
     return iter(made)
 
 
-def _pairs(line: Any) -> Sample:
-    """The slots of a sample, if it looks like one."""
+def _pairs(line: Any, kinds: Any = list | tuple) -> Sample:
+    """The slots of a sample, if it looks like one; `kinds` are what may hold the values of a slot."""
     given = line
     if isinstance(line, Iterator):  # zip(names, values), as scripts write it
         line = list(line)
     if not isinstance(line, list | tuple) or not line:
         raise UsageError(f"a sample must be a list of (name, values), got {given!r}")
     for pair in line:
-        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], list | tuple):
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], kinds):
             raise UsageError(f"a slot must be (name, list of values), got {pair!r}")
         if not pair[1]:
             raise UsageError(f"slot {pair[0]!r} has no values; pad it")

@@ -20,7 +20,7 @@ class MemorySettings(Dataset):
         "fleet_send_batch_size": "set_fleet_send_batch_size",
         "fleet_send_sleep_seconds": "set_fleet_send_sleep_seconds",
         "candidate_size": "_set_candidate_size",
-        "fea_eval": "_set_fea_eval",
+        "fea_eval": "_set_evaluates",
     }
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class MemorySettings(Dataset):
     def set_fea_eval(self, record_candidate_size: int, fea_eval: bool = True) -> None:
         """Allow `slots_shuffle`, which draws from so many records."""
         self._set_candidate_size(record_candidate_size)
-        self._set_fea_eval(fea_eval)
+        self._set_evaluates(fea_eval)
 
     def _set_merge_size(self, merge_size: int) -> None:
         if merge_size == -1:
@@ -81,5 +81,10 @@ class MemorySettings(Dataset):
     def _set_candidate_size(self, candidate_size: int) -> None:
         self._num_candidates = count_of("record_candidate_size", candidate_size)
 
-    def _set_fea_eval(self, fea_eval: bool) -> None:
+    def _set_evaluates(self, fea_eval: bool) -> None:
         self._is_fea_eval = flag_of("fea_eval", fea_eval)
+
+    # As 2.0 spells them.
+    _set_parse_ins_id, _set_parse_content = set_parse_ins_id, set_parse_content
+    _set_merge_by_lineid, _set_fea_eval = set_merge_by_lineid, set_fea_eval
+    _set_fleet_send_batch_size, _set_fleet_send_sleep_seconds = set_fleet_send_batch_size, set_fleet_send_sleep_seconds

@@ -20,6 +20,8 @@ DTYPES: dict[str, torch.dtype] = {
     "int8": torch.int8,
     "uint8": torch.uint8,
     "bool": torch.bool,
+    "complex64": torch.complex64,
+    "complex128": torch.complex128,
 }
 
 FLOATS = frozenset({"float32", "float64", "float16", "bfloat16"})

@@ -56,7 +56,9 @@ class Feeder:
                 out.append(self._dense(var, value))
             else:
                 if isinstance(value, np.ndarray) and value.ndim and self._read.isdisjoint(levels):
-                    value = LoDTensor(torch.from_numpy(value), np.arange(len(value) + 1))  # nobody asks where rows begin
+                    value = LoDTensor(
+                        torch.from_numpy(value), np.arange(len(value) + 1)
+                    )  # nobody asks where rows begin
                 ragged = LoDTensor.of(value, var)
                 out += [self._dense(var, _as_declared(var, ragged.values)), ragged.offsets.to(self._device)]
                 if len(levels) == 2:

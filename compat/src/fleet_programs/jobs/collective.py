@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from fleet.collective.parts.reduced import reduced
 from fleet.collective.world.worlds import all_gather
-from fleet.errors import NotReadyError
+from fleet.errors import NotReadyError, UsageError
 from fleet_programs.kernel.rows import Rows
 
 if TYPE_CHECKING:
@@ -52,6 +52,24 @@ def make_broadcast(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
         for work in waiting:
             assert work is not None
             work.wait()
+
+    return run
+
+
+def make_all_gather(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    """`c_allgather`: the rows of all trainers, in their order."""
+    count = op.attr("nranks")
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        if count != _num_workers():
+            raise UsageError(
+                f"c_allgather: nranks is {count}, and the job has {_num_workers()} trainers; give their number"
+            )
+        if count == 1:
+            return x.clone()
+        parts = [torch.empty_like(x) for _ in range(count)]
+        dist.all_gather(parts, x.contiguous())
+        return torch.cat(parts)
 
     return run
 

@@ -93,6 +93,7 @@ KERNELS: dict[str, MakeKernel] = {
     "listen_and_serv": server.make,
     "gen_nccl_id": collective.make_group,
     "c_broadcast": collective.make_broadcast,
+    "c_allgather": collective.make_all_gather,
     "c_allreduce_sum": collective.make_all_reduce,
 }
 

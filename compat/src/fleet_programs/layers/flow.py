@@ -33,7 +33,13 @@ def cond(
 
     A function that is left out adds nothing and returns None. Variables made before may be assigned to in both.
     """
-    layer = LayerBuilder("cond", name)
+    return _either(LayerBuilder("cond", name), pred, true_fn, false_fn)
+
+
+def _either(
+    layer: LayerBuilder, pred: Variable, true_fn: Function | None, false_fn: Function | None, may_differ: bool = False
+) -> Any:
+    """`cond`; what the functions return may be of other types and ranks only if they `may_differ`."""
     condition = condition_of(layer, pred, "pred")
     _check_function(layer, true_fn, "true_fn", may_be_none=True)
     _check_function(layer, false_fn, "false_fn", may_be_none=True)
@@ -53,7 +59,7 @@ def cond(
         choose(layer, condition, first, second, [], [], [])
         return None
     pairs = list(zip(flat(one), flat(other), strict=True))
-    outs = [_joined(layer, *pair) for pair in pairs]
+    outs = [_joined(layer, *pair, may_differ) for pair in pairs]
     made, rows = list(outs), list(pairs)
     for out, (left, right) in zip(outs, pairs, strict=True):
         if left.lod is not None:  # where the rows begin is a result of its own
@@ -114,7 +120,8 @@ def _first(pairs: Sequence[tuple[Variable, Function]], otherwise: Function) -> A
     if not pairs:
         return otherwise()
     (pred, function), *others = pairs
-    return cond(pred, function, (lambda: _first(others, otherwise)) if others else otherwise)
+    rest = (lambda: _first(others, otherwise)) if others else otherwise
+    return _either(LayerBuilder("cond"), pred, function, rest, may_differ=True)
 
 
 def while_loop(
@@ -164,7 +171,7 @@ def _assign_all(layer: LayerBuilder, values: Sequence[Any], targets: Sequence[Va
             assign(var, output=target)
 
 
-def _joined(layer: LayerBuilder, left: Any, right: Any) -> Variable:
+def _joined(layer: LayerBuilder, left: Any, right: Any, may_differ: bool) -> Variable:
     """The variable for what either function returns."""
     for value, what in ((left, "true_fn"), (right, "false_fn")):
         if not isinstance(value, Variable):
@@ -172,10 +179,14 @@ def _joined(layer: LayerBuilder, left: Any, right: Any) -> Variable:
                 f"{prefix()}{layer.kind}: {what} must return variables, got {type(value).__name__}; make one with "
                 "layers.fill_constant() or layers.assign()"
             )
-    same = left.dtype == right.dtype and left.ndim == right.ndim and left.kind == right.kind
-    if not same or (left.lod is None) != (right.lod is None):
+    same = may_differ or (left.dtype == right.dtype and left.ndim == right.ndim)
+    if not same or left.kind != right.kind or (left.lod is None) != (right.lod is None):
         raise layer.error(f"true_fn returns {_nature(left)} and false_fn {_nature(right)}; cast or reshape one of them")
-    sizes = [a if a == b else -1 for a, b in zip(left.shape, right.shape, strict=True)]
+    sizes = (  # of another rank or type each value stays what it is: only the first one's is known while it is built
+        [a if a == b else -1 for a, b in zip(left.shape, right.shape, strict=True)]
+        if left.ndim == right.ndim
+        else [-1] * left.ndim
+    )
     out = layer.temporary(left.dtype, stop_gradient=left.stop_gradient and right.stop_gradient)
     out.shape, out.kind = tuple(sizes), left.kind
     return out

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet_programs.definition.operator import FORWARD, OPTIMIZE, SCHEDULE
-from fleet_programs.definition.refused import Refused
 from fleet_programs.program.block import Block
 from fleet_programs.program.bodies import compact
+from fleet_programs.program.description import ProgramDescription
 from fleet_programs.program.json_form import from_json, to_json
 from fleet_programs.program.notes import OF_EVALUATION
 from fleet_programs.program.pruning import keep_needed, settle
@@ -35,8 +35,10 @@ class Program:
     build_strategy: ClassVar[None] = None
     """How it is compiled, which a CompiledProgram has and a program by itself has not."""
 
+    _seed_of_new: ClassVar[int] = 0
+
     def __init__(self) -> None:
-        self._random_seed = 0
+        self._random_seed = self._seed_of_new
         self.notes: dict[str, Any] = {}
         self.serial = next(_serial)
         """Different for every program of this process: caches use it, with the version."""
@@ -103,7 +105,15 @@ class Program:
         """`adding(OPTIMIZE)`, as scripts that update parameters by hand call it."""
         return self.adding(OPTIMIZE)
 
-    desc = Refused("print(program) shows it; to_json() and from_json() are a form to keep")
+    @property
+    def desc(self) -> ProgramDescription:
+        """The same program under the calls of PaddlePaddle's native one."""
+        return ProgramDescription(self)
+
+    def global_seed(self, seed: int = 0) -> None:
+        """`random_seed` of this program and of those that are made from now on."""
+        self.random_seed = seed
+        Program._seed_of_new = self.random_seed
 
     def global_block(self) -> Block:
         """Block 0, which the Executor runs."""

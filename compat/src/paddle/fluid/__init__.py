@@ -14,13 +14,17 @@ alias(
         "save scope_guard",
         "fleet_programs.transpiler": "DistributeTranspiler DistributeTranspilerConfig",
         "fleet_paddle.attr": "ParamAttr",
-        "fleet_paddle.dygraph": "load_dygraph save_dygraph",
+        "fleet_paddle.dygraph": "BatchNorm BilinearTensorProduct Conv2D Conv2DTranspose Conv3D Conv3DTranspose Dropout "
+        "Embedding Flatten GRUUnit GroupNorm InstanceNorm Layer LayerList LayerNorm Linear NCE PRelu ParameterList "
+        "Pool2D Sequential SpectralNorm load_dygraph save_dygraph to_variable",
+        "fleet_paddle.imperative": "DataParallel ParallelEnv grad is_compiled_with_cuda is_compiled_with_xpu no_grad",
+        "fleet_paddle.jit": "ProgramTranslator TracedLayer",
+        "fleet_paddle.mode": "guard",
         "fleet_paddle.foreign.loading": "load",
         "fleet_paddle.flags": "get_flags set_flags",
         "fleet_paddle.programs.device": "cuda_pinned_places device_guard",
         "fleet_paddle.programs.variables.lod": "LoDTensor",
         "fleet_paddle.tools.require": "require_version",
-        "fleet_paddle.imperative": "is_compiled_with_cuda is_compiled_with_xpu",
     },
     renamed={
         "Tensor": "fleet_paddle.programs.variables.lod:LoDTensor",
@@ -33,8 +37,8 @@ alias(
         "enable_imperative": "fleet_paddle.mode:disable_static",
     },
     parts="average backward clip communicator compiler contrib core data_feeder dataloader dataset dygraph evaluator "
-    "executor framework incubate initializer install_check io layer_helper layers lod_tensor metrics nets optimizer "
-    "param_attr profiler reader regularizer transpiler unique_name",
+    "executor framework incubate initializer install_check io layer_helper layers lod_tensor log_helper metrics nets "
+    "optimizer param_attr profiler reader regularizer transpiler unique_name",
     refused={
         **dict.fromkeys(
             (

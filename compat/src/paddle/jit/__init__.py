@@ -5,10 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet_paddle.jit": "ProgramTranslator TracedLayer TranslatedLayer load not_to_static save to_static",
-    },
-    refused={
-        "set_code_level": "nothing is rewritten here, so that there is no code to show",
-        "set_verbosity": "nothing is rewritten here, so that there is nothing to tell of",
+        "fleet_paddle.jit": "ProgramTranslator TracedLayer TranslatedLayer load not_to_static save "
+        "set_code_level set_verbosity to_static",
     },
 )

@@ -4,7 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.vision.images": "get_image_backend image_load set_image_backend"},
+    {"fleet_paddle.vision.images": "get_image_backend image_load set_image_backend", "fleet_paddle.vision.models": "*"},
     parts="datasets models transforms",
     refused={"ops": "use torchvision.ops: layers and tensors here are torch's"},
 )

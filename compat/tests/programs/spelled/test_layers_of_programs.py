@@ -244,8 +244,8 @@ def test_tensors_and_variables_are_told_apart() -> None:
             layer.set_state_dict({"w": ROWS})
         with pytest.raises(NotReadyError, match="'linear_0.b_0' has no value in this scope; run the startup program"):
             layer.set_state_dict({"bias": ROWS[0, :3], "weight": ROWS[:3].T})
-        with pytest.raises(NotSupportedError, match="real takes tensors, and is not built for variables"):
-            imperative.real(x)
+        with pytest.raises(NotSupportedError, match="as_real takes tensors, and is not built for variables"):
+            imperative.as_real(x)
         with pytest.raises(AttributeError, match="'x0' has no numpy.*fetch it"):
             x.numpy()
         with pytest.raises(AttributeError, match="no attribute 'no_such'"):

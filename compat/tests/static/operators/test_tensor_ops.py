@@ -263,7 +263,6 @@ def test_what_does_not_fit_is_found_while_building(build: Callable[[Variable], A
     "build",
     [
         lambda x: layers.reshape(x, [-1], actual_shape=x),
-        lambda x: layers.gather(x, layers.zeros([1], "int64"), overwrite=False),
         lambda x: layers.topk(x, layers.zeros([1], "int64")),
         lambda _: layers.range(0, layers.zeros([1], "int64"), 1, "int64"),
     ],

@@ -158,7 +158,7 @@ def test_small_attributes_of_programs(built: Any) -> None:
     assert op.all_attrs() == op.attrs
     assert op.attr_names == list(op.attrs)
     assert not op.has_attr("no_such")
-    for holder in (main, main.global_block(), op):
+    for holder in (main.global_block(), op):
         assert not hasattr(holder, "desc")
         with pytest.raises(AttributeError, match=rf"^{type(holder).__name__}.desc is not built: print\("):
             _ = holder.desc

@@ -34,7 +34,12 @@ def test_every_operator_is_whole() -> None:
     """What has outputs and is added by layers has an `infer`; fused ones are made by the Executor, after shapes."""
     without = [known.type for known in ops.OWN if known.outputs and known.infer is None]
     fused = {known.type for known in ops.OWN if known.type.startswith("fused_")}
-    assert set(without) - fused == {"c_allreduce_sum", "c_broadcast", "recv"}  # outputs that exist already
+    assert set(without) - fused == {
+        "c_allgather",
+        "c_allreduce_sum",
+        "c_broadcast",
+        "recv",
+    }  # outputs that exist already
     for known in ops.OWN:
         has_kernel(known)
         names_slots_that_exist(known)

@@ -58,6 +58,16 @@ class Embedding(TakingLayer, nn.Embedding):
     def forward(self, x: torch.Tensor) -> Any:
         return F.embedding(x, self.weight, self.padding_idx, self.sparse)
 
+    @property
+    def _num_embeddings(self) -> int:
+        """Under the name that libraries take of PaddlePaddle's own."""
+        return self.num_embeddings
+
+    @property
+    def _embedding_dim(self) -> int:
+        """Under the name that libraries take of PaddlePaddle's own."""
+        return self.embedding_dim
+
     def extra_repr(self) -> str:
         return f"{self.num_embeddings}, {self.embedding_dim}, padding_idx={self.padding_idx}, sparse={self.sparse}"
 

@@ -39,6 +39,26 @@ class PaddleMethods:
             )
         apply_rate(self, float(value))
 
+    def backward(
+        self: Any,
+        loss: torch.Tensor,  # noqa: ARG002 - backward has made gradients of it
+        startup_program: Any = None,
+        parameters: Any = None,
+        no_grad_set: Any = None,
+        callbacks: Any = None,
+    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """The parameters and the gradients that `loss.backward()` has left; `apply_gradients` takes them."""
+        if not (startup_program is parameters is no_grad_set is callbacks is None):
+            raise NotSupportedError("backward takes the loss alone; give parameters to the optimizer itself")
+        return [(one, one.grad) for group in self.param_groups for one in group["params"] if one.grad is not None]
+
+    def apply_gradients(self: Any, params_grads: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[Any]:
+        """One step with these gradients, each beside its parameter."""
+        for parameter, gradient in params_grads:
+            parameter.grad = gradient
+        self.step()
+        return []
+
     def minimize(
         self: Any,
         loss: torch.Tensor,  # noqa: ARG002 - backward has made gradients of it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -53,6 +53,11 @@ class VarDescription:
         """Its sizes."""
         return list(self._variable.shape)
 
+    def set_shape(self, shape: Sequence[int]) -> None:
+        """Other sizes, where a script knows better than the operator that made it; -1 is for the batch to decide."""
+        self._variable.shape = tuple(int(size) for size in shape)
+        self._variable.block.program.changed()
+
     def persistable(self) -> bool:
         """Whether its value is kept between steps."""
         return self._variable.persistable
@@ -74,10 +79,16 @@ def _dim(x: Variable) -> int:
     return x.ndim
 
 
+def _text(x: Variable, throw_on_error: bool = True, with_details: bool = False) -> str:  # noqa: ARG001
+    """What it is, in one line, which is all there is to say."""
+    return str(x)
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "__getitem__": item,
     "__setitem__": put,
     "detach": _detach,
     "dim": _dim,
     "ndimension": _dim,
+    "to_string": _text,
 }

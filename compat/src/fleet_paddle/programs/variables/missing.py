@@ -5,7 +5,6 @@ from __future__ import annotations
 from fleet.errors import NotSupportedError
 
 _REASONS = {
-    **dict.fromkeys(("conj", "imag", "real"), "variables hold no complex numbers; keep both parts as floats"),
     "grad": "use paddle.static.gradients(targets, inputs)",
 }
 

@@ -42,9 +42,6 @@ def _power(x: Variable, y: Any, name: str | None) -> Variable:
 
 
 FUNCTIONS = [
-    function("conj(x, name)", "The complex conjugate.", torch.conj, None),
-    function("imag(x, name)", "The imaginary part.", torch.imag, None),
-    function("real(x, name)", "The real part.", torch.real, None),
     function("tanh_(x, name)", "`tanh`, in place.", torch.Tensor.tanh_, layers.tanh),
     function("pow(x, y, name)", "x to the power of y, which may be a number.", torch.pow, _power),
     function(

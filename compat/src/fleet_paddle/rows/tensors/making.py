@@ -60,8 +60,10 @@ def _assign(given: Any, output: Any) -> Any:
         return made
     if isinstance(given, torch.Tensor) and given.requires_grad:
         output.copy_(made)
-    else:
+    elif output.shape == made.shape:
         output.set_value(made)
+    else:  # it becomes what is assigned to it
+        output.data = made.to(output.dtype)
     return output
 
 

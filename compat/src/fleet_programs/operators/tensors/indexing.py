@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from fleet.errors import NotSupportedError
 from fleet_programs.definition.dtypes import INTEGERS, torch_dtype
 from fleet_programs.definition.operator import Operator
 from fleet_programs.definition.registry import Calls, Grad, Infer, Kernel, register, register_grad
@@ -29,8 +28,7 @@ def _infer_gather(infer: Infer) -> None:
 
 
 def _gather_attrs(given: dict[str, Any]) -> dict[str, Any]:
-    if not given["overwrite"]:
-        raise NotSupportedError("gather: overwrite must be True; gradients of equal indexes are always added")
+    del given["overwrite"]  # gradients of equal indexes are added either way, and True asks for the quicker of two ways
     return {}
 
 

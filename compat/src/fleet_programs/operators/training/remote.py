@@ -72,5 +72,6 @@ register(
     has_effect=True,
 )(_kernel)
 register("c_broadcast", inputs=("X*",), outputs=("Out*",), attrs={"root": 0}, has_effect=True, in_place=True)(_kernel)
+register("c_allgather", inputs=("X",), outputs=("Out",), attrs={"nranks": 1}, has_effect=True)(_kernel)
 # Gradients may share memory with each other, so the sums are new tensors.
 register("c_allreduce_sum", inputs=("X*",), outputs=("Out*",), has_effect=True, rebinds=True, takes_rows=True)(_kernel)

@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet": "Fleet PaddleCloudRoleMaker Role UserDefinedRoleMaker barrier_worker "
+        "fleet": "Fleet Role UserDefinedRoleMaker barrier_worker "
         "distributed_model init_worker is_first_worker is_server is_worker "
         "local_rank node_num run_server save_inference_model "
         "server_endpoints server_index server_num shrink stop_worker util worker_endpoints "
@@ -16,7 +16,10 @@ alias(
         "fleet_paddle.strategies.strategy": "DistributedStrategy",
         "fleet_paddle.jobs.older_fleet": "distributed_optimizer fleet init_server load_model save_persistables",
     },
-    renamed={"UtilBase": "fleet.collective.world.util:Util"},
+    renamed={
+        "PaddleCloudRoleMaker": "fleet_paddle.jobs.older_fleet:GeneralRoleMaker",
+        "UtilBase": "fleet.collective.world.util:Util",
+    },
     parts="base data_generator dataset launch metrics utils",
     refused={
         **dict.fromkeys(

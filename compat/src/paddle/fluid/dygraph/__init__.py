@@ -21,7 +21,7 @@ alias(
         "enable_dygraph": "fleet_paddle.mode:disable_static",
         "enabled": "fleet_paddle.mode:is_dynamic",
     },
-    parts="base checkpoint container jit layers learning_rate_scheduler nn parallel rnn",
+    parts="base checkpoint container dygraph_to_static jit layers learning_rate_scheduler nn parallel rnn",
     refused={
         "FC": "use Linear(input_dim, output_dim), which needs the size of its input",
         "RowConv": "use a program with layers.row_conv",

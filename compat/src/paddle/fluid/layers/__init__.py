@@ -11,6 +11,7 @@ alias(
         "fleet_paddle.fluid.decoding": "BeamSearchDecoder Decoder dynamic_decode",
         "fleet_paddle.programs.py_reader": "create_py_reader_by_data double_buffer py_reader read_file",
     },
+    renamed={"core": "paddle.fluid.core"},
     parts="collective control_flow distributions io learning_rate_scheduler loss metric_op nn ops sequence_lod tensor "
     "utils",
     refused={

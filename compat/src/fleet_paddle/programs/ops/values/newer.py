@@ -59,6 +59,10 @@ for _name, _doc in (_TWO | _WHOLE).items():
     )
 
 
+for _name, _doc in {"conj": "The complex conjugate.", "imag": "The imaginary part.", "real": "The real part."}.items():
+    computed(_name, f"{_name}(x, name)")(_said(_name, _doc, 1))
+
+
 @computed("outer", "outer(x, y, name)", inputs=("X", "Y"), wrt=("X", "Y"))
 def _outer(x: T, y: T) -> T:
     """The product of each element of one with each of the other."""

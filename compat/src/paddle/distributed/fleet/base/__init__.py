@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, parts="distributed_strategy fleet_base role_maker")
+alias(__name__, parts="distributed_strategy fleet_base role_maker util_factory")

@@ -4,9 +4,9 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {
-        "fleet.roles": "MPISymetricRoleMaker PaddleCloudRoleMaker Role UserDefinedCollectiveRoleMaker "
-        "UserDefinedRoleMaker"
+    {"fleet.roles": "MPISymetricRoleMaker Role UserDefinedCollectiveRoleMaker UserDefinedRoleMaker"},
+    renamed={
+        "PaddleCloudRoleMaker": "fleet_paddle.jobs.older_fleet:GeneralRoleMaker",
+        "RoleMakerBase": "fleet.roles:RoleMaker",
     },
-    renamed={"RoleMakerBase": "fleet.roles:RoleMaker"},
 )

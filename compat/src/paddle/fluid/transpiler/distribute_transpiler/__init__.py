@@ -8,5 +8,6 @@ alias(
         "fleet_programs.transpiler": "DistributeTranspiler DistributeTranspilerConfig",
         "fleet_paddle.strategies.runtime_config": "ServerRuntimeConfig",
     },
+    renamed={"DistributedMode": "fleet.strategy:Mode"},
     parts="distributed_strategy",
 )

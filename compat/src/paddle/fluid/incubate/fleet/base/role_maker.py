@@ -4,11 +4,9 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {
-        "fleet.roles": "MPISymetricRoleMaker PaddleCloudRoleMaker Role UserDefinedCollectiveRoleMaker "
-        "UserDefinedRoleMaker"
-    },
+    {"fleet.roles": "MPISymetricRoleMaker Role UserDefinedCollectiveRoleMaker UserDefinedRoleMaker"},
     renamed={
+        "PaddleCloudRoleMaker": "fleet_paddle.jobs.older_fleet:GeneralRoleMaker",
         "GeneralRoleMaker": "fleet_paddle.jobs.older_fleet:GeneralRoleMaker",
         "RoleMakerBase": "fleet.roles:RoleMaker",
     },

@@ -11,9 +11,10 @@ import pytest
 
 import fleet_programs as static
 from fleet.api import Fleet
+from fleet.errors import UsageError
 from fleet.roles import Role, UserDefinedRoleMaker
-from fleet_paddle import imperative, optimizer
-from fleet_paddle.imperative import nn
+from fleet_paddle import imperative, mode, optimizer
+from fleet_paddle.imperative import native_ops, nn, state
 from fleet_paddle.imperative.nn import functional
 from fleet_paddle.jobs import older_fleet
 from fleet_paddle.programs.layers import table
@@ -100,6 +101,32 @@ def test_settings_of_datasets_as_2_0_spells_them() -> None:
     data._set_fleet_send_batch_size(5)
     data._set_fea_eval(7, True)
     assert (data._num_queues, data._merge_size, data._send_size, data._num_candidates) == (2, 3, 5, 7)
+
+
+def test_operators_that_libraries_call_on_tensors() -> None:
+    rows, places = imperative.to_tensor(ROWS, stop_gradient=False), imperative.to_tensor([0, 0, 2, 2])
+    wanted = {"SUM": ROWS[:2].sum(0), "MEAN": ROWS[:2].mean(0), "MAX": ROWS[1], "MIN": ROWS[0]}
+    for kind, first in wanted.items():
+        made, counts = native_ops.segment_pool(rows, places, "pooltype", kind)
+        np.testing.assert_allclose(made.numpy()[:2], [first, [0, 0]])
+        assert counts.tolist() == [2, 0, 2]
+        made.sum().backward()
+    with pytest.raises(UsageError, match="pooltype must be SUM, MEAN, MAX or MIN, got 'ALL'"):
+        native_ops.segment_pool(rows, places, "pooltype", "ALL")
+    zeros, ones = imperative.zeros([3], "int64"), imperative.ones([4], "int64")
+    assert native_ops.scatter(zeros, places, ones, "overwrite", False).tolist() == [2, 0, 2]
+    values, where, counts = native_ops.unique_with_counts(imperative.to_tensor([5, 3, 5]), "dtype", "int64")
+    assert (values.tolist(), where.tolist(), counts.tolist()) == ([5, 3], [0, 1, 0], [2, 1])
+
+
+def test_a_librarys_layer_knows_what_is_meant_before_anybody_said_it(programs: static.Executor) -> None:
+    with mode.kept():
+        state.chosen.programs = None
+        assert mode.in_dygraph_mode()
+        static.data("x", [3])
+        assert not mode.in_dygraph_mode()
+        mode.disable_static()
+        assert mode.in_dygraph_mode()
 
 
 def test_choices_of_tensors_run_one_function() -> None:

@@ -77,6 +77,12 @@ def is_dynamic() -> bool:
     return state.chosen.programs is False
 
 
+def in_dygraph_mode() -> bool:
+    """For libraries' own layers, which any script may call: until somebody spoke, whether no program was begun."""
+    spoken = state.chosen.programs
+    return not default_main_program().global_block().vars if spoken is None else not spoken
+
+
 def set_training(value: bool) -> None:
     """What the functions of version 1.8 go by: whether the last layer told so is to be trained or evaluated."""
     state.chosen.training = value

@@ -16,7 +16,7 @@ alias(
         "convert_dtype": "fleet_programs.definition.dtypes:canonical",
         "convert_np_dtype_to_dtype_": "fleet_programs.definition.dtypes:canonical",
         "core": "paddle.fluid.core",
-        "in_dygraph_mode": "fleet_paddle.mode:is_dynamic",
+        "in_dygraph_mode": "fleet_paddle.mode:in_dygraph_mode",
         "np": "numpy",
         "utils": "paddle.fluid.layers.utils",
         "warnings": "warnings",

@@ -17,6 +17,7 @@ alias(
         "create_paddle_predictor": "fleet_paddle.inference:create_predictor",
         "Tensor": "fleet_paddle.programs.variables.lod:LoDTensor",
         "VarBase": "fleet_paddle.imperative:Tensor",
+        "ops": "fleet_paddle.imperative.native_ops",
         "_cuda_synchronize": "torch.cuda:synchronize",
         "get_cuda_device_count": "torch.cuda:device_count",
     },
@@ -29,6 +30,5 @@ alias(
         "ParallelExecutor": "use fluid.CompiledProgram(program).with_data_parallel()",
         "ProgramDesc": "a program is plain data: Program, with to_json() and from_json()",
         "get_all_op_names": "use fleet_programs.operators.known",
-        "ops": "use fluid.layers",
     },
 )

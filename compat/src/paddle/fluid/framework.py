@@ -18,6 +18,6 @@ alias(
         "convert_np_dtype_to_dtype_": "fleet_programs.definition.dtypes:canonical",
         "core": "paddle.fluid.core",
         "unique_name": "paddle.fluid.unique_name",
-        "in_dygraph_mode": "fleet_paddle.mode:is_dynamic",
+        "in_dygraph_mode": "fleet_paddle.mode:in_dygraph_mode",
     },
 )

@@ -54,7 +54,7 @@ def test_settings_one_by_one_and_together_are_the_same() -> None:
         ({"pipe_command": None}, UsageTypeError, "pipe_command must be text, got None"),
         ({"pipe_timeout_s": 0}, UsageError, "pipe_timeout_s must be above 0"),
         ({"pipe_timeout_s": float("nan")}, UsageError, "pipe_timeout_s must be above 0 and finite, got nan"),
-        ({"input_type": 1}, UsageError, "input_type must be 0, a sample in a line, or 1"),
+        ({"input_type": 2}, UsageError, "input_type must be 0, a sample in a line, or 1"),
         ({"fs_name": "hdfs://x"}, NotSupportedError, "fs_name 'hdfs://x': a remote file system is not read; mount it"),
         ({"fs_ugi": "a,b"}, NotSupportedError, "fs_ugi names a user of a remote file system"),
         ({"download_cmd": "get"}, NotSupportedError, "download_cmd 'get' is not run; put it in front of pipe_command"),

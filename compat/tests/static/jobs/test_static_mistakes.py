@@ -35,7 +35,7 @@ FEEDS: dict[str, tuple[Feed, str]] = {
         changed("x", np.zeros((16, 31), "float32")),
         r"feed 'x' must have shape \[-1, 32\], got \[16, 31\]; reshape it",
     ),
-    "rank": (changed("y", np.zeros(16, "int64")), r"feed 'y' must have shape \[-1, 1\], got \[16\]"),
+    "rank": (changed("y", np.zeros((16, 1, 1), "int64")), r"feed 'y' must have shape \[-1, 1\], got \[16, 1, 1\]"),
     "dtype": (
         changed("x", np.zeros((16, 32))),
         r"feed 'x' must be float32, got float64; convert it with .astype\('float32'\)",

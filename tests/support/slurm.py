@@ -79,8 +79,9 @@ class Slurm:
     def go_on(self, job: int) -> None:
         """Have a job that is requeued start now; it would rest two minutes."""
         self.wait_for(job, "PENDING")
-        busy = re.compile("alloc|comp|mix")  # what is left of its former life ends first
-        wait_until(lambda: not busy.search(self.run("sinfo", "--noheader", "--format=%T")), LIMIT_S, "free nodes")
+        # The end of its former life would otherwise be taken for that of the next.
+        config = self.environ["SLURM_CONF"]
+        wait_until(lambda: not _daemons_of_steps(config), LIMIT_S, "its former life to end")
         self.run("scontrol", "update", f"JobId={job}", "StartTime=now")
 
     def kill_node(self, name: str) -> None:
@@ -115,6 +116,17 @@ def _processes_of(node: str, config: str) -> list[int]:
             found.append(int(path.name))
             if parent > 1 and (Path("/proc") / str(parent) / "comm").read_text().startswith("slurmstepd"):
                 found.insert(0, parent)
+    return found
+
+
+def _daemons_of_steps(config: str) -> list[int]:
+    """The slurmstepd of one cluster."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (path / "comm").read_text().startswith("slurmstepd"):
+                words = (path / "environ").read_bytes().split(b"\0")
+                found += [int(path.name)] if f"SLURM_CONF={config}".encode() in words else []
     return found
 
 

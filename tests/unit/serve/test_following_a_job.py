@@ -15,7 +15,7 @@ from fleet_serve.following import follower as following
 from fleet_serve.following.follower import Follower
 from fleet_serve.rows.model import load_model
 from support.parity.training import first_model, joined, served
-from support.serving.follower import tables_of
+from support.serving.follower import dense_of, tables_of
 
 LIMIT_S = 60.0
 
@@ -28,8 +28,11 @@ def until(is_so: Callable[[], bool], what: str) -> None:
 
 
 def equals(answers: Answers, services: Sequence[Service]) -> bool:
-    """Whether each row of the servers is served, to the bit, and no other."""
+    """Whether each row and each layer of the servers is served, to the bit, and no other row."""
     if not answers.has_model:
+        return False
+    layers = answers.model().dense
+    if not all(np.array_equal(layers[name], values) for name, values in dense_of(services).items()):
         return False
     tables = tables_of(services)
     for table, rows in tables.items():
@@ -47,7 +50,7 @@ def test_a_replica_has_what_the_servers_have(tmp_path: Path, monkeypatch: pytest
     with served(2) as (endpoints, services), joined(endpoints, model=first_model()) as one:
         follower = Follower(
             str(tmp_path / "stream"),
-            lambda folder, numbers: load_model(folder, tmp_path / "cache", numbers=numbers),
+            lambda folder, numbers: load_model(folder, tmp_path / "cache", numbers=numbers, has_layers=True),
             answers,
         )
         follower.start()

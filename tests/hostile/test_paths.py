@@ -14,8 +14,9 @@ from fleet.ps.wire import messages as wire
 from support.plane.fuzz_requests import JOB, right
 from support.plane.plane import served
 
-NO_PATHS = {"job", "name", "text", "queue", "table", "keys", "file"}
-"""Texts in requests that name no file, or (`file`, of Follow) one of a list: tests/unit/ps/standby asks for others."""
+NO_PATHS = {"job", "name", "text", "queue", "table", "keys", "file", "url"}
+"""Texts in requests that name no file, or (`file`, of Follow) one of a list: tests/unit/ps/standby asks for others; or
+a place by its URL (of Publish), which has a test of its own below."""
 OF_PATHS = [
     (method, name)
     for method in wire.METHODS
@@ -60,3 +61,26 @@ def test_no_path_leads_out_of_the_roots(
             with pytest.raises(UsageError, match="is outside of what this server may write and read"):
                 call(method, header, tensors)
         assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("check_only", [True, False])
+def test_nothing_is_published_outside_of_the_roots(
+    check_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    monkeypatch.setenv("FLEET_ROOTS", str(inside))
+    with served("GRPC") as one:
+        transport = one.transport()
+        caller = ps_pb2.Caller(worker=0, incarnation=1)
+        declared = ps_pb2.DeclareRequest.Header(caller=caller, job=JOB.to_json(), life=7)
+        reply: Any = transport.call("Declare", declared, (), 20.0).result(20.0)[0]
+        caller = ps_pb2.Caller(worker=0, incarnation=reply.incarnation, instance=reply.instance)
+        for url in (str(outside / "stream"), f"file://{outside}/stream", f"{inside}/../outside/stream"):
+            header = ps_pb2.PublishRequest.Header(
+                caller=caller, sequence=1, url=url, every_s=1.0, check_only=check_only
+            )
+            with pytest.raises(UsageError, match="is outside of what this server may write and read"):
+                transport.call("Publish", header, (), 20.0).result(20.0)
+    assert list(outside.iterdir()) == []

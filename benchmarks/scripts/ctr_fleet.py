@@ -181,11 +181,14 @@ def main() -> None:
     parser.add_argument("--wire", type=json.loads, default={}, help="strategy.wire_configs, as JSON")
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16, by torch.autocast")
     parser.add_argument("--zipf", type=float, default=1.1)
+    parser.add_argument("--publish", default="", help="strategy.publish")
     args = parser.parse_args()
     if args.steps < 1:
         parser.error(f"--steps {args.steps} leaves nothing to time; give 1 or more")
 
-    fleet.init(strategy=strategy_of(args.mode, args.wire))
+    strategy = strategy_of(args.mode, args.wire)
+    strategy.publish = args.publish
+    fleet.init(strategy=strategy)
     if fleet.is_server():
         fleet.run_server()
         return

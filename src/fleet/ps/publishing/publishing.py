@@ -122,9 +122,11 @@ class Publisher:
 
     def close(self, *, is_told: bool = False) -> None:
         """Publish what is left, unless it was told to stop, and end; idempotent."""
-        self._deadline = time.monotonic() + (0.0 if is_told else LAST_S)
+        self._deadline = self._deadline or time.monotonic() + (0.0 if is_told else LAST_S)
         self._closed.set()
-        self._thread.join()
+        self._thread.join(None if is_told or self._core.is_closed else 2 * LAST_S)
+        if self._thread.is_alive():  # it waits for a copy that may be gone, until the server is closed
+            return
         if self._part is not None:
             self._part.join()
         if is_told and not self._core.is_moved:

@@ -145,6 +145,7 @@ class Service:
         self.core.close()
         if self.standby is not None:
             self.standby.close()
+        self.publishing.close()  # what has waited for the copy ends now
         self._absent_workers.close()
         self._cuts.close()
         if self.core.durability is not None:

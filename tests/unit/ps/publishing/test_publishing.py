@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,7 +13,9 @@ from torch import nn
 import fleet
 from fleet.errors import UsageError
 from fleet.ps.journal.writer import Policy
+from fleet.ps.proto import ps_pb2
 from fleet.ps.server.service import Service
+from support.durable.pair import Pair
 from support.parity.training import first_model, joined, served, strategy
 from support.processes import wait_until
 from support.serving.follower import LIMIT_S, Follower
@@ -118,7 +121,7 @@ def test_a_damaged_batch_is_replaced_by_a_base(tmp_path: Path, monkeypatch: pyte
         assert at + 1 not in [number for _, number in follower.taken]
 
 
-def test_where_nothing_can_be_published(tmp_path: Path) -> None:
+def test_where_nothing_can_be_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = tmp_path / "a file"
     taken.write_text("")
     with served(1) as (endpoints, services):
@@ -131,6 +134,10 @@ def test_where_nothing_can_be_published(tmp_path: Path) -> None:
                     one.fleet.publish(url)
             with pytest.raises(UsageError, match="every_s must be from 0.01 to 3600 seconds, got 0"):
                 one.fleet.publish(tmp_path / "stream", every_s=0)
+            monkeypatch.setenv("FLEET_ROOTS", str(tmp_path))
+            for outside in ("/tmp/elsewhere", f"{tmp_path}/../elsewhere", "file:///tmp/elsewhere"):
+                with pytest.raises(UsageError, match="outside of what this server may write and read"):
+                    one.fleet.publish(outside)
             assert services[0].publishing.running is None
             one.fleet.publish(tmp_path / "stream", every_s=EVERY_S)
             one.train(0, 1)
@@ -146,6 +153,15 @@ def test_where_nothing_can_be_published(tmp_path: Path) -> None:
         (tmp_path / "stream" / "stream.json").write_text("{")
         with pytest.raises(UsageError, match="it is not JSON .*; publish elsewhere, or remove that"):
             one.fleet.publish(tmp_path / "stream")
+
+
+def stop_as_if_killed(service: Service) -> None:
+    """Nothing more is published."""
+    publisher = service.publishing.running
+    assert publisher is not None
+    publisher._deadline = None
+    publisher._closed.set()
+    publisher._thread.join()
 
 
 class Copied:
@@ -170,11 +186,7 @@ def test_a_former_life_is_gone_on_with(tmp_path: Path) -> None:
         one.train(0, 2)
         follower = Follower(tmp_path / "stream")
         follower.until(lambda: follower.equals([first]), "the first steps")
-        publisher = first.publishing.running
-        assert publisher is not None
-        publisher._deadline = None
-        publisher._closed.set()  # as if it were killed: nothing more is published
-        publisher._thread.join()
+        stop_as_if_killed(first)
         one.train(2, 6)
         with Copied(journal[0]) as folder:
             second = Service(journal=(folder, "OS"))
@@ -185,3 +197,28 @@ def test_a_former_life_is_gone_on_with(tmp_path: Path) -> None:
         assert follower.num_bases == 1
         numbers = [number for _, number in follower.taken]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def test_a_copy_that_takes_its_place_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most rows lie on a disk."""
+    monkeypatch.setenv("FLEET_TABLE_DIR", str(tmp_path / "rows"))
+    monkeypatch.setattr("fleet.ps.publishing.publishing.LAST_S", 0.1)  # the last server waits for a copy in vain
+    rng = np.random.default_rng(3)
+    with Pair(tmp_path) as pair:
+        pair._sequence += 1
+        url = str(tmp_path / "stream")
+        caller = ps_pb2.Caller(incarnation=1, term=pair._number)
+        asked = ps_pb2.PublishRequest.Header(caller=caller, sequence=pair._sequence, url=url, every_s=0.1)
+        pair.server.handle("Publish", asked, ())
+        assert pair.copy.publishing.running is None
+        pair.train(rng)
+        follower = Follower(url)
+        pair.train(rng, 3)
+        follower.until(lambda: follower.equals([pair.server]), "the first pushes")
+        stop_as_if_killed(pair.server)
+        pair.train(rng, 3)
+        pair.promote()
+        follower.until(lambda: follower.equals([pair.server]), "what the copy has")
+        assert follower.num_bases == 1
+        pair.train(rng, 2)
+        follower.until(lambda: follower.equals([pair.server]), "what it has learned since")

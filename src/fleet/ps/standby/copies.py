@@ -169,6 +169,8 @@ class Copies(Copied):
 
     def _files(self) -> Reply:
         snapshot, segments = newest_snapshot(self._folder), segments_in(self._folder)
+        if snapshot is None and segments[0][0] > 1:  # a file is gone, and the snapshot in its place is being written
+            raise CommunicationError("the beginning of the journal is lost; wait for the snapshot in its place")
         if snapshot is None:
             self._needs = segments[0][0]
             return self._said(Reply(segment=self._needs))

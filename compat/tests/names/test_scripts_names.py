@@ -84,7 +84,7 @@ def test_methods_of_variables_and_programs(executor: static.Executor) -> None:
     x.desc.set_shape([-1, 2])
     assert x.shape == (-1, 2)
     main = static.default_main_program()
-    assert static.Program.from_json(main.desc.serialize_to_string().decode()).global_block().var("x").shape == (-1, 2)
+    assert static.Program.parse_from_string(main.desc.serialize_to_string()).global_block().var("x").shape == (-1, 2)
     assert main.desc.num_blocks() == 1
     try:
         main.global_seed(7)

@@ -231,9 +231,9 @@ class Program:
         return f"<Program of {len(self.blocks)} blocks, {num_ops} operators, {len(self.all_parameters())} parameters>"
 
     @staticmethod
-    def parse_from_string(text: str) -> Program:
-        """The program of a text form."""
-        return read(text, Program())
+    def parse_from_string(text: str | bytes) -> Program:
+        """The program of a text form, or of the bytes that `desc.serialize_to_string()` gave."""
+        return read(text, Program()) if not isinstance(text, bytes) else from_json(text.decode(), Program())
 
     def to_json(self) -> str:
         """The JSON form."""

@@ -40,6 +40,9 @@ LAST_S = 5.0
 LATER_S = 2.0
 """How long after a failure the next try begins."""
 
+LEAST_BEHIND = 64 << 20
+"""Bytes of batches behind a base before another is written for their size, however small the tables are."""
+
 _CONSUMER = "stream"
 _log = logging.getLogger(__name__)
 
@@ -98,6 +101,8 @@ class Publisher:
         self._marked_at = self._visible_at = time.time()
         self._step = 0
         self._put_at = self._checked_at = 0.0
+        self._behind_base = 0
+        """Bytes of batches since this server's part of the last base."""
         self._keeper: BaseKeeper | None = None
         self._part: threading.Thread | None = None
         self._part_of: Path | None = None
@@ -202,6 +207,7 @@ class Publisher:
                 self._number += 1
                 self._put_at = time.monotonic()
                 self.num_batches, self.num_bytes = self.num_batches + 1, self.num_bytes + len(self._packed)
+                self._behind_base += len(self._packed)
                 if is_last:
                     self._mark, self._whole = self._marked, self._number
             self._packed = None
@@ -270,13 +276,20 @@ class Publisher:
             self._keeper.look()
             self._refuse_others()
         writing = begun(self._sink.bases)
+        if writing is None and self._behind_base > max(LEAST_BEHIND, 2 * self._base_bytes()):
+            want(self._sink.bases, self._holdings.server)  # then batches behind the base before are removed
         if writing is None or writing == self._part_of or (self._part is not None and self._part.is_alive()):
             return
-        self._part_of = writing
+        self._part_of, self._behind_base = writing, 0
         want_no_more(self._sink.bases, self._holdings.server)
         self._part = threading.Thread(target=self._write_part, args=(writing, self._number), name="fleet-base")
         self._part.daemon = True
         self._part.start()
+
+    def _base_bytes(self) -> int:
+        """How much this server's rows weigh in a base."""
+        held = self._holdings
+        return sum(len(table) * (8 + 4 * spec.width) for table, spec in zip(held.tables, held.job.tables, strict=True))
 
     def _write_part(self, writing: Path, number: int) -> None:
         try:

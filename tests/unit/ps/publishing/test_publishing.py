@@ -102,6 +102,25 @@ def test_a_place_that_is_down_keeps_training_waiting_for_nothing(tmp_path: Path)
         wait_until(lambda: publisher.lag_s < lagging + 1, LIMIT_S, "the lag to be over")
 
 
+def test_batches_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once they weigh more than twice a base, another is written, and those that no kept base needs are removed."""
+    monkeypatch.setattr("fleet.ps.publishing.publishing.LEAST_BEHIND", 1)
+    with joined(model=first_model()) as one:
+        one.fleet.publish(tmp_path, every_s=EVERY_S)
+        one.train(0, 1)
+        follower = Follower(tmp_path)
+        first = tmp_path / "bases/base-000001"
+        step = 1
+        while first.exists() and step < 2000:
+            one.train(step, step + 1)
+            step += 1
+        assert not first.exists()
+        shard = tmp_path / "batches" / follower.stream.head.stream / "shard-00000"
+        wait_until(lambda: min(map(int, (f.name for f in shard.glob("[0-9]*")))) > 1, LIMIT_S, "the first to be removed")
+        weight = one.model.state_dict()["out.weight"].numpy()
+        follower.until(lambda: bool((follower.dense["out.weight"] == weight).all()), "the last step")
+
+
 def test_a_damaged_batch_is_replaced_by_a_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleet.ps.publishing.bases.ASKED_EVERY_S", 0.0)
     with served(1) as (endpoints, services), joined(endpoints) as one:

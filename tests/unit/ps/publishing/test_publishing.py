@@ -116,7 +116,8 @@ def test_batches_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             step += 1
         assert not first.exists()
         shard = tmp_path / "batches" / follower.stream.head.stream / "shard-00000"
-        wait_until(lambda: min(map(int, (f.name for f in shard.glob("[0-9]*")))) > 1, LIMIT_S, "the first to be removed")
+        numbers = lambda: [int(file.name) for file in shard.glob("[0-9]*")]  # noqa: E731
+        wait_until(lambda: min(numbers()) > 1, LIMIT_S, "the first to be removed")
         weight = one.model.state_dict()["out.weight"].numpy()
         follower.until(lambda: bool((follower.dense["out.weight"] == weight).all()), "the last step")
 

@@ -99,6 +99,7 @@ def test_a_file_of_the_journal_that_is_gone_costs_a_server_that_runs_nothing(pai
     own = durability_of(server)
     segments_in(own.folder)[-1][1].unlink()
     own.scrub.look()  # a snapshot takes its place; the copy, which read on in that file, is filled again
+    pair.train(np.random.default_rng(1))  # which is acknowledged when the copy has it
     pair.settle()
     assert server.standby is not None
     assert not server.standby.failure

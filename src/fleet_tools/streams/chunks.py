@@ -62,8 +62,14 @@ class ChunkReader:
             at = place
             if (found := self._ask(part.url, lambda stream: stream.read(part.name, at), stopped)) is None:  # noqa: B023
                 return None
-            if not found[0]:
-                raise lost(part.path, place, last)
+            if not found[0]:  # `last` may be behind records of other subjects, which are not read here
+                if (bounds := self._ask(part.url, lambda stream: stream.bounds(part.name), stopped)) is None:
+                    return None
+                if bounds[0] > place or not records:
+                    raise lost(part.path, place, max(bounds[0], last))
+                if last > bounds[1]:
+                    raise made_anew(part.path, bounds[1], last)
+                break
             place = found[1]
             records += [one for one in found[0] if one.position < last]
         return chunk_of(part, first, last, records)
@@ -107,12 +113,16 @@ def check(part: FeedPartition, stream: Stream) -> bool:
     if part.position < first:
         raise lost(part.path, part.position, first)
     if part.position > end:
-        raise UsageError(
-            f"{part.path} ends at {end:,} and this position at {part.position:,}: it was made anew since; begin "
-            "without the position"
-        )
+        raise made_anew(part.path, end, part.position)
     part.is_checked = True
     return True
+
+
+def made_anew(path: str, end: int, position: int) -> UsageError:
+    """A position is behind all that there is."""
+    return UsageError(
+        f"{path} ends at {end:,} and this position at {position:,}: it was made anew since; begin without the position"
+    )
 
 
 def chunk_of(part: FeedPartition, first: int, last: int, records: Sequence[StreamRecord]) -> Chunk:

@@ -118,6 +118,18 @@ def test_any_number_of_workers_goes_on(server: NatsServer) -> None:
         run(5, None, None)
 
 
+def test_a_chunk_that_ends_behind_its_last_record_is_read_again(server: NatsServer, alone: None) -> None:
+    server.make("behind", ["behind.0", "behind.1"])
+    put(server, "behind", range(201))  # the last one is of the other subject
+    batches = fleet.data.files(server.url("behind"), SCHEMA, 10)
+    found = ids(islice(batches, 15))
+    state = batches.state_dict()
+    assert [one[2] for one in state["chunks"]] == [202]
+    again = fleet.data.files(server.url("behind"), SCHEMA, 10)
+    again.load_state_dict(json.loads(json.dumps(state)))
+    assert sorted(found + ids(again)) == list(range(201))
+
+
 def test_ends_are_kept_to(server: NatsServer, alone: None) -> None:
     server.make("ends", ["ends.0", "ends.1"])
     put(server, "ends", range(100))

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from fleet.errors import NotSupportedError, UsageError
+from fleet.jobfiles.scaling import ScaleNotes
 from fleet.launch.arguments.options import Nodes, Options
+from fleet.launch.durable.scaling import Scaling, first_workers
+from fleet.launch.planning.layout import JobLayout
+from fleet.launch.planning.machine import Machine
+from fleet.launch.planning.make import make_plan
 from fleet.launch.planning.mistakes import refuse_mistakes
+from fleet.net import Endpoint
 from fleet_tools.engines.asked import EngineJob
 from fleet_tools.engines.render import render
 
@@ -44,3 +52,32 @@ def test_an_engine_that_runs_fleetrun_is_given_the_range() -> None:
 def test_an_engine_that_starts_the_processes_has_one_number(engine: str) -> None:
     with pytest.raises(UsageError, match=f"--worker_num 1:4: with --render {engine} there is one number"):
         render(Options(**{**vars(JOB), "render": engine}))
+
+
+class Crew:
+    """Notes which workers it is to start."""
+
+    children: tuple[()] = ()
+
+    def __init__(self) -> None:
+        self.started: list[int] = []
+
+    def add(self, ready: Any) -> None:
+        self.started += [one.plan.index for one in ready]
+
+
+def test_a_wish_that_is_beyond_the_limits_by_now_is_what_they_allow(tmp_path: Path) -> None:
+    """A job with 1:4 had 3 workers, and is started again with 1:2; or somebody wants 3 then."""
+    options = replace(JOB, worker_num=2, worker_range=Nodes(1, 2), durable=str(tmp_path), log_dir=str(tmp_path))
+    ports = [Endpoint("127.0.0.1", 6170 + number) for number in range(3)]
+    plan = make_plan(options, Machine(), JobLayout((ports[0],), (ports[1], ports[2]), (0,), (0, 1), None), {})
+    notes, crew = ScaleNotes(tmp_path), Crew()
+    notes.wish(3)
+    assert first_workers(options, Nodes(1, 2)) == [0, 1]
+    with ExitStack() as holds:
+        scaling = Scaling(options, plan, Nodes(1, 2), holds)
+        scaling.look(cast("Any", crew), cast("Any", None))
+        assert crew.started == [0, 1]
+        notes.wish(4)
+        scaling.look(cast("Any", crew), cast("Any", None))
+        assert crew.started == [0, 1, 0, 1], "the stub has no worker yet"

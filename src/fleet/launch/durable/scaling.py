@@ -19,7 +19,7 @@ from pathlib import Path
 from fleet.errors import FleetError
 from fleet.job.lives import Lives
 from fleet.jobfiles.kept import DRAINED, FINISHED
-from fleet.jobfiles.scaling import ScaleLimits, ScaleNotes
+from fleet.jobfiles.scaling import ScaleLimits, ScaleNotes, ScaleWish
 from fleet.launch.arguments.options import Nodes, Options
 from fleet.launch.durable import folder as durable
 from fleet.launch.durable.staff import Staff
@@ -44,7 +44,7 @@ class Scaling:
         self._folder = Path(options.durable)
         self._notes = ScaleNotes(self._folder)
         wish = self._notes.wanted()
-        self._wanted = limits.least if wish is None else wish.workers
+        self._wanted = _number_of(wish, limits)
         self._number = 0 if wish is None else wish.number
         """The number of the wish that is being fulfilled."""
         self._is_done = True
@@ -63,8 +63,8 @@ class Scaling:
         wish = self._notes.wanted()
         if wish is not None and wish.number != self._number:
             self._number, self._is_done = wish.number, False
-            log.warning("workers: %d from now on, instead of %d", wish.workers, self._wanted)
-            self._wanted = wish.workers
+            before, self._wanted = self._wanted, _number_of(wish, self._limits)
+            log.warning("workers: %d from now on, instead of %d", self._wanted, before)
         workers = {child.plan.index: child for child in crew.children if child.plan.role == "worker"}
         if any(child.status == 0 and not self._is_drained(child) for child in workers.values()):
             # The data is at its end: whoever comes now has nothing to do.
@@ -120,13 +120,9 @@ class Scaling:
         log_path = model.log_path.with_name(f"workerlog.{index}")
         gpus = model.variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if model.device != "cpu" else ()
         own, device = worker_variables(endpoint, index, index, gpus)
+        variables = model.variables | own
         plan = replace(
-            model,
-            index=index,
-            endpoint=str(endpoint),
-            device=device,
-            variables=model.variables | own,
-            log_path=log_path,
+            model, index=index, endpoint=str(endpoint), device=device, variables=variables, log_path=log_path
         )
         lock = durable.lock(self._options, plan.folder, self._holds)
         return ReadyProcess(plan, open_log(log_path, self._holds), lock)
@@ -138,6 +134,11 @@ class Scaling:
             self._notes.done(self._number, failure)
 
 
+def _number_of(wish: ScaleWish | None, limits: Nodes) -> int:
+    """A wish may be older than the present limits."""
+    return limits.least if wish is None else min(max(wish.workers, limits.least), limits.most)
+
+
 def first_workers(options: Options, limits: Nodes) -> Sequence[int]:
     """The numbers of the workers that a job begins with.
 
@@ -147,8 +148,7 @@ def first_workers(options: Options, limits: Nodes) -> Sequence[int]:
     if (folder / FINISHED).exists():  # what lies there is of a job that has finished
         ScaleNotes(folder).remove()
         return range(limits.least)
-    wish = ScaleNotes(folder).wanted()
-    wanted = limits.least if wish is None else min(max(wish.workers, limits.least), limits.most)
+    wanted = _number_of(ScaleNotes(folder).wanted(), limits)
     later = {index: folder / f"worker-{index}" for index in range(wanted, limits.most)}
     owing = {index for index, kept in later.items() if (kept / "answers").exists() and not (kept / DRAINED).exists()}
     return sorted({*range(wanted), *owing})

@@ -1,6 +1,7 @@
 """Whether what was saved in a folder is whole."""
 
 import sys
+from collections.abc import Container
 from pathlib import Path
 
 from fleet.checkpoint import Manifest, read_chain
@@ -29,10 +30,10 @@ def main(arguments: list[str]) -> int:
     except UsageError as error:
         print(f"checkpoint: {error}", file=sys.stderr)
         return 2
-    whole, wrong = [], []
+    whole, wrong, beside = list[str](), list[str](), {save.resolve() for save, _ in saves}
     for save, kind in saves:
         try:
-            whole.append(f"{save.name}, {verify(save, kind)}")
+            whole.append(f"{save.name}, {verify(save, kind, beside)}")
         except CheckpointError as error:
             wrong.append(str(error))
     if not wrong:
@@ -72,8 +73,8 @@ def saves_in(folder: Path) -> list[tuple[Path, type[Contents]]]:
     return found
 
 
-def verify(folder: Path, kind: type[Contents]) -> str:
-    """Read every byte of a save, and of the increments that lie in its folder, and say what it is.
+def verify(folder: Path, kind: type[Contents], beside: Container[Path] = ()) -> str:
+    """Read every byte of a save, and of those that it is made of, and say what it is; `beside`: others see to these.
 
     CheckpointError that names the first file that is damaged.
     """
@@ -82,9 +83,8 @@ def verify(folder: Path, kind: type[Contents]) -> str:
     increments = ""
     if kind is Manifest:
         chain = read_chain(where)
-        # Steps lie beside each other and are looked at one by one.
-        saves = [*chain] if chain[-1].folder != where else [*chain[-1:]]
-        increments = f" with {len(chain) - 1} increments" if len(saves) > 1 else ""
+        saves = [*(link for link in chain[:-1] if link.folder == where or link.folder not in beside), chain[-1]]
+        increments = f" with {len(chain) - 1} increments" if len(saves) == len(chain) > 1 else ""
         if len(saves) < len(chain):
             increments = f" on {chain[-2].folder.name}"
     files = [(path / info.name, info) for path, contents in saves for info in contents.files]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 import fleet
-from fleet.checkpoint import Manifest, StepFolders, read_chain, read_contents, read_manifest
+from fleet.checkpoint import Manifest, Parent, StepFolders, commit, read_chain, read_contents, read_manifest, saving
+from fleet.checkpoint.files.names import is_of_server
 from fleet.errors import CheckpointError, UsageError
 from fleet.ps.job.entries import CountFilterEntry
+from fleet.ps.together.cutting import CutLostError
+from fleet.runtime.saved.server_writes import ServerWrites
 from fleet_tools.commands.compact_checkpoint import compact
 from fleet_tools.commands.verify_checkpoint import main
 from support.increments import tables_in
@@ -169,6 +174,12 @@ def test_steps_between_whole_ones_have_what_changed_and_go_with_them(tmp_path: P
         newest = folder / "step-00000009"
         assert tables_in(newest) == tables_in(tmp_path / "whole")
         assert main(["verify", str(folder)]) == 0
+        base = next((folder / "step-00000007").glob("table-*"))
+        kept = base.read_bytes()
+        base.write_bytes(kept[:-1] + b"?")
+        assert main(["verify", str(newest)]) == main(["verify", str(newest.parent)]) == 1
+        base.write_bytes(kept)
+        assert main(["verify", str(newest)]) == 0
         before = one.fleet.gather_state_dict(one.model)
         checkpoint.close()
         with pytest.raises(UsageError, match="step-00000008 builds on .*step-00000007; give .*step-00000008, or"):
@@ -186,6 +197,66 @@ def test_steps_between_whole_ones_have_what_changed_and_go_with_them(tmp_path: P
     for wrong in (0, 2.5):
         with pytest.raises(UsageError, match=f"full_every must be a whole number of saves, at least 1, got {wrong}"):
             fleet.Checkpoint(folder, **parts, full_every=wrong)
+
+
+def test_a_step_that_is_saved_again_does_not_build_on_itself(tmp_path: Path) -> None:
+    folder = tmp_path / "steps"
+    with served(2) as (endpoints, _), joined(endpoints, model=Two()) as one:
+        checkpoint = fleet.Checkpoint(folder, model=one.model, optimizer=one.optimizer, full_every=5)
+        for step, parents in ((1, []), (1, []), (2, [1]), (2, [1]), (3, [1, 2])):
+            train(one, *(range(NUM_IDS) if step == 1 else (step, step + 1)))
+            checkpoint.save(step)
+            checkpoint.wait()
+            newest = folder / f"step-{step:08}"
+            assert [link.folder.name for link in read_chain(newest)[:-1]] == [f"step-{one:08}" for one in parents]
+            one.fleet.save_persistables(tmp_path / "whole")
+            assert tables_in(newest) == tables_in(tmp_path / "whole")
+        checkpoint.close()
+    increment = read_contents(newest, Manifest)
+    assert increment.parent is not None
+    for parent in (".", "../step-00000003"):
+        broken = replace(increment, parent=replace(increment.parent, folder=parent))
+        with pytest.raises(CheckpointError, match="builds on what it would replace"), saving(newest) as writing:
+            shutil.copytree(newest, writing, dirs_exist_ok=True)
+            commit(writing, newest, broken)
+    assert len(read_chain(newest)) == 3
+
+
+def test_steps_are_pruned_where_a_parent_was_found_beside_its_place(tmp_path: Path) -> None:
+    steps = StepFolders(tmp_path, Manifest)
+    for step in (1, 2, 3):
+        on = Parent("../.step-00000001.old-01234567", "0" * 8, "0" * 64) if step == 2 else None
+        steps.commit(steps.begin(step), step, Manifest(step, 1, (), parent=on))
+    steps.prune(1)
+    assert steps.complete() == [3]
+
+
+def test_an_increment_is_written_again_where_its_first_files_came_to_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain, real, lost = tmp_path / "chain", ServerWrites.wait, list[int]()
+
+    def loses(writes: ServerWrites, *given: Any, **more: Any) -> Any:
+        written = real(writes, *given, **more)
+        if not lost:
+            lost.append(1)
+            raise CutLostError("server 1: the server was started again")
+        return written
+
+    with served(2) as (endpoints, _), joined(endpoints, strategy=strategy("async"), model=Two()) as one:
+        train(one, *range(NUM_IDS))
+        one.fleet.save_persistables(chain, incremental=True)
+        train(one, 1, 2, 3)
+        monkeypatch.setattr(ServerWrites, "wait", loses)
+        made = one.fleet.save_persistables(chain, incremental=True)
+        assert lost
+        assert made == chain / "increment-00000001"
+        one.fleet.save_persistables(tmp_path / "whole")
+        one.fleet.save_inference_model(tmp_path / "inference")
+        assert tables_in(chain) == tables_in(tmp_path / "whole")
+    names = [path.name for path in tmp_path.rglob("*") if re.search(r"\.(server|part)-", path.name)]
+    assert any(".changed-" in name for name in names)
+    assert all(sum(is_of_server(name, server, 2) for server in (0, 1)) == 1 for name in names), names
 
 
 def test_increments_are_folded_into_one_whole_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

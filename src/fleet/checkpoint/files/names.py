@@ -11,7 +11,7 @@ _KEPT = 90
 def is_of_server(file_name: str, server: int, num_servers: int) -> bool:
     """Whether a file of a checkpoint or an inference copy has the name of one that this server writes."""
     who = rf"(server|part)-{server:03}-of-{num_servers:03}"
-    kinds = r"(\.piece-\d+)?\.(safetensors|keys\.npy|values\.npy)|\.\d+-\d+\.run"
+    kinds = r"(\.(piece|changed)-\d+)?\.(safetensors|keys\.npy|values\.npy)|\.\d+-\d+\.run"
     return re.fullmatch(rf".*\.{who}({kinds})", file_name) is not None
 
 

@@ -66,6 +66,9 @@ def commit(writing: Path, folder: str | os.PathLike[str], contents: Contents, *,
         if not writing.exists() and (later := later_save(writing)):
             raise CheckpointError(f"cannot commit {folder}: {later}; save into one folder at a time")
         check_files(writing, contents, reread=reread)
+        parent = getattr(contents, "parent", None)
+        if parent is not None and Path(os.path.normpath(folder / parent.folder)) == folder:
+            raise CheckpointError(f"cannot commit {folder}: it builds on what it would replace; save a whole one there")
         unfinished = writing / f"{contents.FILE}.unfinished"
         unfinished.unlink(missing_ok=True)  # of a former life, which was killed here
         strays = sorted(_all_files(writing) - {file.name for file in contents.files})

@@ -126,7 +126,7 @@ class StepFolders:
         except CheckpointError:  # it is damaged
             return None
         found = None if parent is None else _NAME.fullmatch(Path(parent.folder).name)
-        return None if found is None else int(found[1])
+        return None if found is None else int(found[1] or found[2])
 
     def _mentioned(self) -> list[int]:
         try:

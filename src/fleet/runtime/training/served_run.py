@@ -183,7 +183,7 @@ class ServedRun(Run):
                 with self.workers.giving_signs(topic):
                     saving.warn_of_lost_state(self._worker, steps.path(step))
                     self._worker.send_kept()
-                    increment = self._increment(steps, keep, writing)
+                    increment = self._increment(steps, keep, writing, step)
                     client = self._worker.client
                     writes = ServerWrites(client, writing, background=background, increment=increment)
             except Exception as error:
@@ -199,11 +199,11 @@ class ServedRun(Run):
         writer.start()
         return writer
 
-    def _increment(self, steps: StepFolders, keep: Keep, writing: Path) -> Increment | None:
-        """What this save builds on; None where every save is whole."""
+    def _increment(self, steps: StepFolders, keep: Keep, writing: Path, step: int) -> Increment | None:
+        """What this save builds on, which is no older one of its own step; None where every save is whole."""
         if keep.full_every == 1:
             return None
-        newest = max(steps.complete(), default=None)
+        newest = max((one for one in steps.complete() if one < step), default=None)
         newest_path = None if newest is None else steps.path(newest)
         return Increment(self._worker.client, steps.folder, writing, newest_path, keep.full_every)
 

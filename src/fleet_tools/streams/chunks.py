@@ -10,10 +10,12 @@ from datetime import datetime
 from typing import TypeVar
 
 from fleet.data.reading.feed import Feed, FeedPartition
+from fleet.data.shards.workers import Workers
 from fleet.data.streams.contract import Chunk, Stream, StreamRecord, StreamUrl
 from fleet.errors import CommunicationError, UsageError
 from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet_tools.streams.opening import lost, open_stream
+from fleet_tools.streams.partitions import StreamPartitions
 
 T = TypeVar("T")
 RETRY_S = 0.05
@@ -26,8 +28,11 @@ class ChunkReader:
         self._feed = feed
         self._streams: dict[StreamUrl, Stream] = {}
 
-    def partitions(self, url: StreamUrl) -> Sequence[str]:
-        """The partitions of a stream, known to no one before."""
+    def divided(self, urls: Sequence[StreamUrl], workers: Workers) -> StreamPartitions:
+        """The partitions of streams, divided among workers."""
+        return StreamPartitions(urls, {str(url): self._partitions(url) for url in urls}, workers)
+
+    def _partitions(self, url: StreamUrl) -> list[str]:
         stream = self._patiently(url, lambda: open_stream(url), threading.Event())
         assert stream is not None  # nobody stops it
         with closing(stream):

@@ -76,7 +76,7 @@ class NatsServer:
 
         self._do(work)
 
-    def do(self, name: str, *arguments: Any, **given: Any) -> None:
+    def do(self, name: str, /, *arguments: Any, **given: Any) -> None:
         """Anything else that JetStream can be told."""
 
         async def work(js: Any) -> None:

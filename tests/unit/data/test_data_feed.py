@@ -118,6 +118,32 @@ def test_any_number_of_workers_goes_on(server: NatsServer) -> None:
         run(5, None, None)
 
 
+def test_partitions_that_are_added_are_nobodys_until_the_states_of_all_are_joined(server: NatsServer) -> None:
+    server.make("added", ["added.1", "added.3"])
+    server.publish((f"added.{1 + row % 2 * 2}", b"%d\t0" % row) for row in range(200))
+
+    def run(states: list[Any] | None, *, is_own: bool) -> tuple[list[int], list[Any]]:
+        def work(index: int) -> tuple[list[int], Any]:
+            batches = fleet.data.files(server.url("added"), SCHEMA, 10)
+            if states is not None:
+                batches.load_state_dict(json.loads(json.dumps(states[index] if is_own else states)))
+            return ids(batches), batches.state_dict()
+
+        found = ThreadJob(2).run(work)
+        return [row for rows, _ in found for row in rows], [state for _, state in found]
+
+    first, states = run(None, is_own=True)
+    assert sorted(first) == list(range(200))
+    server.do("update_stream", name="added", subjects=["added.0", "added.1", "added.3"])
+    server.publish((f"added.{row % 4}", b"%d\t0" % row) for row in (200, 201, 203))
+    second, states = run(states, is_own=True)
+    assert sorted(second) == [201, 203]
+    third, more = run(states, is_own=False)
+    assert third == [200]
+    with pytest.raises(UsageError, match="different lists of partitions.*; load states that were saved together"):
+        run([states[0], more[1]], is_own=False)
+
+
 def test_a_chunk_that_ends_behind_its_last_record_is_read_again(server: NatsServer, alone: None) -> None:
     server.make("behind", ["behind.0", "behind.1"])
     put(server, "behind", range(201))  # the last one is of the other subject

@@ -16,7 +16,6 @@ from fleet.data.reading.piece_order import FileSet
 from fleet.data.shards.order import block
 from fleet.data.shards.workers import Workers
 from fleet.data.streams.contract import StreamUrl
-from fleet.errors import UsageError
 from fleet.observe.metrics.registry import registry
 
 
@@ -44,27 +43,21 @@ class FeedShard(EndlessShard):
         self._format = tool("stream_lines")(schema, feed, workers.index)
         self._feed, self._urls = feed, urls
         self._order = shuffle, seed
-        self._paths = [(url, name) for url in urls for name in tool("stream_chunks")(feed).partitions(url)]
-        if len(self._paths) < workers.num:
-            raise UsageError(
-                f"{', '.join(map(str, urls))}: {len(self._paths)} partitions for {workers.num} workers, and each is "
-                "read by one; make more partitions, or start fewer workers"
-            )
-        formats = {f"{url}/{name}": self._format for url, name in self._paths}
-        files = FileSet({}, dict(formats), shuffle, seed)
+        self._parts = tool("stream_chunks")(feed).divided(urls, workers)
+        files = FileSet({}, dict.fromkeys(self._parts.known, self._format), shuffle, seed)
         super().__init__(PieceReader(files, schema, batch_size, 1, Problems(bad)), workers)
 
     def _new_work(self, workers: Workers) -> FeedWork:
         shuffle, seed = self._order
         return FeedWork(
             self._feed,
-            [FeedPartition(*one) for one in self._paths[workers.index :: workers.num]],
+            [FeedPartition(*one) for one in self._parts.own()],
             seed if shuffle else None,
             None if self._feed.most is None else block(self._feed.most, workers.index, workers.num)[1],
         )
 
     def _far(self) -> dict[str, Any]:
-        return dict(self._work.position())
+        return {**self._work.position(), "partitions": self._parts.listed}
 
     def live_state(self) -> LivePosition:
         """`state_dict()` that also learns which chunks the batches behind it are made of, for a push with them."""
@@ -77,6 +70,7 @@ class FeedShard(EndlessShard):
             return states[0]
         left = sum(one["left"] or 0 for one in states)
         return {
+            "partitions": self._parts.joined(one["partitions"] for one in states),
             "positions": {path: place for one in states for path, place in one["positions"].items()},
             "chunks": [chunk for one in states for chunk in one["chunks"]],
             "left": None if self._feed.most is None else block(left, self._workers.index, self._workers.num)[1],
@@ -85,11 +79,8 @@ class FeedShard(EndlessShard):
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        paths = {f"{url}/{name}" for url, name in self._paths}
-        if gone := sorted({*state["positions"], *(chunk[0] for chunk in state["chunks"])} - paths):
-            raise UsageError(
-                f"the state has a position in {gone[0]}, and there is no such partition; {self._same_again}"
-            )
+        paths = (*state["positions"], *(chunk[0] for chunk in state["chunks"]))
+        self._parts.take(state["partitions"], paths, self._same_again)
         self._work = self._new_work(self._workers)
         self._work.restore(state)
 

@@ -48,18 +48,19 @@ class Workers:
         """What this worker does at the end of its batches, where the others' steps wait for its pushes."""
         return self._job.passing if self.num > 1 else None
 
-    def compare(self, values: Mapping[str, Any], remedy: str) -> None:
-        """Raise on every worker, with who has what, unless all have the same values."""
+    def compare(self, values: Mapping[str, Any], remedy: str, own: Any = None) -> Any:
+        """Raise on every worker, with who has what, unless all have the same values; worker 0's `own`, if they do."""
         if self.num == 1:
-            return
-        told = self._job.util.all_gather(dict(values))
+            return own
+        told = self._job.util.all_gather([dict(values), own])
         for name in values:
             holders: dict[str, list[int]] = {}
-            for worker, other in enumerate(told):
+            for worker, (other, _) in enumerate(told):
                 holders.setdefault(str(other.get(name, "missing")), []).append(worker)
             if len(holders) > 1:
                 listed = ", ".join(f"{value} on {name_workers(of)}" for value, of in holders.items())
                 raise UsageError(f"{self._call}: {name} is not the same on all workers: {listed}; {remedy}")
+        return told[0][1]
 
     def ask(self, state: int, topic: str) -> Callable[[], list[int]]:
         """Tell the others a small number; the function that comes back waits for theirs, by worker.

@@ -344,6 +344,7 @@ class Table {
   Format format_;
   std::uint64_t seed_;  // mixed with the table's name
   Arena arena_;
+  std::mutex watching_;  // whoever begins or ends a watch; taken before a shard's lock
   std::vector<std::unique_ptr<Shard>> shards_;
   std::unique_ptr<Tier> tier_;  // null: all rows are in memory
 };

@@ -26,6 +26,7 @@ void put_mark(Marks& marks, std::int64_t key, const Slab& slab, std::uint32_t ro
 }  // namespace
 
 std::size_t Table::watch() {
+  const std::lock_guard<std::mutex> one_at_a_time(watching_);
   std::size_t watcher = 0;
   {
     const std::lock_guard<std::mutex> lock(shards_[0]->mutex);
@@ -41,6 +42,7 @@ std::size_t Table::watch() {
 }
 
 void Table::unwatch(std::size_t watcher) {
+  const std::lock_guard<std::mutex> one_at_a_time(watching_);
   for (const auto& shard : shards_) {
     const std::lock_guard<std::mutex> lock(shard->mutex);
     shard->watches.at(watcher) = Watch();

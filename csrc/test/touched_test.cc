@@ -1,5 +1,7 @@
 // Which keys a table notes for those who watch it.
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "tables.h"
 
@@ -48,6 +50,25 @@ TEST(touched_by_pushes_assigns_and_restores) {
         touched(*table, first).keys == (Keys{7, 9}));
   table->clear();
   CHECK(touched(*table, first).is_all && touched(*table, second).is_all && !touched(*table, first).is_all);
+}
+
+TEST(touched_by_watchers_that_come_and_go_side_by_side) {
+  auto table = make_table({});
+  const Keys keys = random_keys(1000, 3);
+  std::atomic<std::size_t> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int each = 0; each < 3; ++each) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 200; ++round) {
+        const std::size_t watcher = table->watch();
+        table->touch(watcher, keys.data(), keys.size());
+        wrong += touched(*table, watcher).keys.size() != keys.size();
+        table->unwatch(watcher);
+      }
+    });
+  }
+  for (std::thread& one : threads) one.join();
+  CHECK(wrong == 0 && table->watch() == 0);
 }
 
 TEST(touched_by_what_deletes_rows) {

@@ -21,20 +21,23 @@ _ROWS_BYTES = 256 << 20
 
 
 class TouchedRows:
-    """A copy of the rows of some keys of a table; each portion is freed once it is written."""
+    """The rows of some keys of a table in portions: each is copied when it is written, or all are before; once."""
 
     has_disk = False
 
     def __init__(self, table: _native.Table, keys: Keys) -> None:
         self.form = table.width, table.state_width, table.has_clicks
-        each = max(1, _ROWS_BYTES // (4 * (table.width + table.state_width) + 24))
-        portions = [keys[at : at + each] for at in range(0, max(1, len(keys)), each)]
-        self._portions = [table.export_keys(portion) for portion in portions]
+        row_bytes = 4 * (table.width + table.state_width) + 24
+        self.memory_bytes = len(keys) * row_bytes
+        each = max(1, _ROWS_BYTES // row_bytes)
+        portions = (keys[at : at + each] for at in range(0, max(1, len(keys)), each))
+        self.portions: Iterator[Arrays] = map(table.export_keys, portions)
 
-    def portions(self) -> Iterator[Arrays]:
-        """The copies, one after the other, once."""
-        while self._portions:
-            yield self._portions.pop(0)
+    def copied(self) -> "TouchedRows":
+        """These, copied now; each portion is freed once it is written."""
+        copies = list(self.portions)
+        self.portions = (copies.pop(0) for _ in range(len(copies)))
+        return self
 
 
 def save_changed(
@@ -53,7 +56,7 @@ def save_changed(
     form = TableForm(width, dtype, rule, state_width, has_clicks)
     metadata = {"kind": "changed", "table": name, "dtype": dtype, "rule": rule, "server": f"{server}/{num_servers}"}
     pieces: list[ChangedPiece] = []
-    for rows in table.portions():
+    for rows in table.portions:
         where = f"server-{server:03}-of-{num_servers:03}.changed-{len(pieces):04}"
         info = write_piece(folder / f"table-{file_name_of(name)}.{where}.safetensors", rows, metadata)
         sizes = len(rows["keys"]), len(rows["waiting_keys"]), len(rows[GONE])

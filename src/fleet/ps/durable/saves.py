@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy.typing as npt
 
-from fleet import checkpoint
-from fleet.checkpoint import ReadableTable
+from fleet import _native, checkpoint
+from fleet.checkpoint import ReadableTable, TouchedRows
 from fleet.cores import num_cores
 from fleet.errors import CheckpointError, DeadlineError, FleetError
 from fleet.ps.durable import storage
@@ -241,16 +241,16 @@ class Saves:
 
 
 def in_place(holdings: Holdings, keys: Sequence[TableKeys] = ()) -> storage.ServerContents:
-    """What a server holds, without a copy but of the rows of `keys`, where it is known which have changed."""
-    tables = [_changed(holdings, index, keys) or table for index, table in enumerate(holdings.tables)]
-    return storage.ServerContents.of(holdings, tables)
+    """What a server holds, without a copy; of a table of which it is known which rows have changed, these alone."""
+    return storage.ServerContents.of(holdings, _asked(holdings, keys))
 
 
-def _changed(holdings: Holdings, table: int, keys: Sequence[TableKeys]) -> checkpoint.TouchedRows | None:
-    """A copy of the rows of a table that have changed; None if all may have, or it lies on a disk."""
-    own = holdings.tables[table]
-    is_known = bool(keys) and not keys[table].is_all and not own.has_disk
-    return checkpoint.TouchedRows(own, keys[table].keys) if is_known else None
+def _asked(holdings: Holdings, keys: Sequence[TableKeys]) -> Sequence[_native.Table | TouchedRows]:
+    """Each table; or its rows that have changed, where that is known and it does not lie on a disk."""
+    return [
+        TouchedRows(one, keys[i].keys) if keys and not keys[i].is_all and not one.has_disk else one
+        for i, one in enumerate(holdings.tables)
+    ]
 
 
 def copied(holdings: Holdings, keys: Sequence[TableKeys] = ()) -> storage.ServerContents | None:
@@ -258,22 +258,18 @@ def copied(holdings: Holdings, keys: Sequence[TableKeys] = ()) -> storage.Server
 
     Where `keys` says which rows have changed, of them alone.
     """
-    whole = [table for i, table in enumerate(holdings.tables) if not keys or keys[i].is_all]
-    needed = sum(table.memory_bytes for table in whole)
+    asked = _asked(holdings, keys)
+    needed = sum(one.memory_bytes for one in asked)
     if (free := free_bytes()) is not None and free < needed + SPARE_BYTES:
-        log.warning(
-            "server %d has %d MB free and holds tables of %d MB: they are written while training waits",
-            holdings.server,
-            free >> 20,
-            needed >> 20,
-        )
+        figures = holdings.server, free >> 20, needed >> 20
+        log.warning("server %d has %d MB free, for tables of %d MB: they are written while training waits", *figures)
         return None
     try:
         # While a copy is made nobody trains.
         with ThreadPoolExecutor(min(8, num_cores()), "fleet-copy") as pool:
             tables = [
-                _changed(holdings, i, keys) or (holdings.sealed(i) if t.has_disk else FrozenTable(t, pool))
-                for i, t in enumerate(holdings.tables)
+                t.copied() if isinstance(t, TouchedRows) else holdings.sealed(i) if t.has_disk else FrozenTable(t, pool)
+                for i, t in enumerate(asked)
             ]
             return storage.ServerContents.of(holdings, tables)
     except (MemoryError, OSError):

@@ -203,9 +203,8 @@ class ServedRun(Run):
         """What this save builds on, which is no older one of its own step; None where every save is whole."""
         if keep.full_every == 1:
             return None
-        newest = max((one for one in steps.complete() if one < step), default=None)
-        newest_path = None if newest is None else steps.path(newest)
-        return Increment(self._worker.client, steps.folder, writing, newest_path, keep.full_every)
+        newest = next((steps.path(one) for one in steps.complete() if one < step), None)
+        return Increment(self._worker.client, steps.folder, writing, newest, keep.full_every)
 
     def _begin(self, number: int, step: int, captured: Captured | str) -> tuple[Path, int]:
         """Wait until every worker has come; returns the folder to write, and the step that it is of.

@@ -13,7 +13,8 @@ import torch
 
 from fleet import checkpoint
 from fleet.errors import CheckpointError, UsageError
-from fleet.ps.durable import cut, saves
+from fleet.ps.durable import cut, saves, storage
+from fleet.ps.held.touched import TableKeys
 from fleet.ps.job import entries, initializers, rules
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
@@ -237,6 +238,25 @@ def test_without_memory_the_door_is_shut_until_all_is_written(
     assert push(service, 1, 2).is_held
     assert saved(service, tmp_path) == [1, 1]
     assert not push(service, 1, 2).is_held
+
+
+def test_copies_of_changed_rows_need_memory_too(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    push(service, 1, 1)
+    holdings, changed = service.core.state.held, [TableKeys(np.arange(1000))]
+    needed = saves.SPARE_BYTES + 1000 * (2 * 4 + 24)
+    monkeypatch.setattr(saves, "free_bytes", lambda: needed - 1)
+    assert saves.copied(holdings, changed) is None
+    monkeypatch.setattr(saves, "free_bytes", lambda: needed)
+    both = saves.copied(holdings, changed), saves.in_place(holdings, changed)
+    push(service, 1, 2)
+    assert [next(rows_of(contents))["values"].tolist() for contents in both] == [[[-1, -1]], [[-2, -2]]]
+
+
+def rows_of(contents: storage.ServerContents | None) -> Iterator[dict[str, Any]]:
+    assert contents is not None
+    (table,) = contents.tables
+    assert isinstance(table, checkpoint.TouchedRows)
+    return table.portions
 
 
 def test_nonsense_is_refused(service: Service) -> None:

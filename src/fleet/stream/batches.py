@@ -6,7 +6,7 @@
     dense/OFFSET/NAME     float32 [k]          elements from OFFSET on of a flattened parameter
     metadata              the sum of all bytes, then format, stream, shard, number, whole, mark, step, oldest, newest
 
-A shard is what one server of the job holds. Its batches are numbered from 1 without a gap. Values make a batch
+A shard is what one server of the job holds. Its batches are numbered without a gap. Values make a batch
 idempotent; one that comes again is refused all the same, for then others may be missing.
 """
 

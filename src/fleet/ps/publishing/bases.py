@@ -126,6 +126,16 @@ class BaseKeeper:
         self.num_written = 0
         """How many bases were completed in this life."""
 
+    def begin(self) -> None:
+        """Throw away what a former life has left half done, and have a base written where that was not announced."""
+        text, writing = self._sink.head(), begun(self._bases)
+        head = None if text is None else StreamHead.from_text(text, str(self._sink.home))
+        newest = max((one.name for one in self._bases.glob("base-*")), default="")
+        if writing is not None or head is None or (head.stream, head.base.folder) != (self._stream, newest):
+            want(self._bases, 0)
+        if writing is not None:
+            checkpoint.abort(writing)
+
     def look(self) -> None:
         """Go on with what is to be done; CheckpointError or OSError where that cannot be done now."""
         writing = begun(self._bases)
@@ -140,7 +150,7 @@ class BaseKeeper:
                 raise
 
     def _begin_if_wanted(self) -> None:
-        wanted = sorted(self._bases.glob("wanted-*"))
+        wanted = sorted(self._bases.glob("wanted-by-*"))
         may_ask = not self._begun_at or time.monotonic() - self._begun_at > ASKED_EVERY_S
         if not wanted_by_servers(self._bases) and not (wanted and may_ask):
             return

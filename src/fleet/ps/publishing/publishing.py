@@ -12,15 +12,16 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING
 
-from fleet.errors import CommunicationError, FleetError
+from fleet.errors import CommunicationError, FleetError, StreamError
 from fleet.ps.held.touched import mark_part
 from fleet.ps.journal.records import Kind
 from fleet.ps.publishing.bases import BaseKeeper, begun, want, want_no_more, wanted_by_servers, write_part
 from fleet.ps.publishing.changes import DenseChanges, cut, read_rows
 from fleet.ps.steps.state import PublishTo
-from fleet.stream import ChangeBatch, StartOverError, StreamHead
+from fleet.stream import ChangeBatch, StreamHead
 from fleet.stream.batches import pack, unpack
 from fleet.stream.sinks import Sink, open_sink
 
@@ -146,15 +147,18 @@ class Publisher:
             is_well = self._try()
             wait_s = max(0.0, self.asked.every_s - (time.monotonic() - began)) if is_well else LATER_S
         while self._deadline is not None and time.monotonic() < self._deadline:
-            if self._try() and self._try() and self._is_settled():  # the first has put what was under way
-                return
+            with suppress(OSError):
+                if self._try() and self._try() and self._is_settled():  # the first has put what was under way
+                    return
             time.sleep(0.05)
 
     def _try(self) -> bool:
         """One round; whether it went well."""
-        if self._core.is_moved or self._is_lost or not (self._stream or self._begin()):
+        if self._core.is_moved or self._is_lost:
             return True
         try:
+            if not (self._stream or self._begin()):
+                return True
             self._publish()
             self._look_at_bases()
         except Exception as error:  # of any kind: a thread that is gone publishes no more, and says nothing
@@ -183,14 +187,14 @@ class Publisher:
         if not (core.state.run and holdings.is_started):
             return False
         stream = f"{core.state.run:016x}-{holdings.job.num_servers}"
-        _, newest = self._sink.span(stream, holdings.server)
-        self._number, self._mark = newest, ""
+        (_, newest), mark, keeper = self._sink.span(stream, holdings.server), "", self._keeper
         if newest and (blob := self._sink.get(stream, holdings.server, newest)) is not None:
-            with suppress(StartOverError):  # damaged: then it begins with a base
-                self._mark = unpack(blob).mark
+            with suppress(StreamError):  # damaged, or of a format to come: then it begins with a base
+                mark = unpack(blob).mark
         if holdings.server == 0:
-            self._keeper = BaseKeeper(holdings, self._sink, stream, self.asked.every_s)
-        self._marked, self._stream = self._mark, stream
+            keeper = BaseKeeper(holdings, self._sink, stream, self.asked.every_s)
+            keeper.begin()
+        self._number, self._mark, self._marked, self._keeper, self._stream = newest, mark, mark, keeper, stream
         _log.info("publishing to %s, stream %s, behind batch %d", self.asked.url, stream, newest)
         return True
 
@@ -221,30 +225,24 @@ class Publisher:
         mark = f"{self._number + 1}-{time.time_ns():x}"
         with core.gate.closed:
             core.refuse_failed()
-            former = core.state.touched.last_mark(_CONSUMER)
             found = core.change(Kind.MARK, [mark_part(_CONSUMER, self._mark, mark)])
             self._step, marked_at = core.state.rounds.version, time.time()
         if any(one.is_all for one in found):
-            self._start_over(former, mark, marked_at)
+            self._start_over(mark, marked_at)
             return
         self._marked, self._marked_at = mark, marked_at
-        self._dense = self._dense_changes.take(holdings, time.monotonic())
+        self._dense = self._dense_changes.take(holdings, inf if self._closed.is_set() else time.monotonic())
         self._cuts.extend(cut(holdings, found))
 
-    def _start_over(self, former: str, mark: str, marked_at: float) -> None:
+    def _start_over(self, mark: str, marked_at: float) -> None:
         """Leave a number out, so that who follows sees that batches do not lead on, and have a base written.
 
-        It is one that no base can have, also of a life before this one: `former`, the mark before, begins with the
-        highest that was left out.
+        It is the time in milliseconds: no base has that, also none of a former life that may be written just now.
         """
         text = self._sink.head()
         head = None if text is None else StreamHead.from_text(text, self.asked.url)
-        if head is not None and head.stream == self._stream:
-            self._number = max(self._number, head.base.numbers[self._holdings.server])
-        self._number = max(self._number, int(former.partition("-")[0] or 0))
-        if self._number:
-            self._number += 1
-        self._whole = self._number
+        known = head.base.numbers[self._holdings.server] if head is not None and head.stream == self._stream else 0
+        self._number = self._whole = max(self._number + 1, known + 1, int(marked_at * 1000))
         self._mark = self._marked = mark
         self._visible_at, self._put_at = marked_at, 0.0  # an empty batch, if nothing else, shows the gap
         self._dense_changes.forget()

@@ -106,9 +106,9 @@ class Answers:
 
     def why_not_ready(self) -> str:
         """Why requests should go to another replica; empty: they may come."""
-        if self._model is None:
-            return "no model is loaded yet"
         state = self._state()
+        if self._model is None:
+            return f"no model is loaded yet: {state.why_stale}" if state.why_stale else "no model is loaded yet"
         if self._max_lag_s is not None and state.lag_s > self._max_lag_s:
             why = f": {state.why_stale}" if state.why_stale else ""
             return f"{state.lag_s:.1f} s behind the job, over --max_lag {self._max_lag_s:g}{why}"

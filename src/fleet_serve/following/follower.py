@@ -81,6 +81,10 @@ class Follower:
         self._next: Side | None = None
         self._loader: threading.Thread | None = None
         self._why_stale = "the first base is not loaded yet"
+        self._why_failed = ""
+        """Why there is not yet another base; empty: nothing has failed since the last one."""
+        self._num_unloaded = 0
+        """How often in a row a base could not be loaded."""
         self._counts = FollowState()
         self._began_at = time.time()
         self._thread = threading.Thread(target=self._run, name="fleet-serve-follow", daemon=True)
@@ -90,18 +94,19 @@ class Follower:
         """How the model keeps up now."""
         side = self._side
         lag_s = time.time() - self._began_at if side is None else side.lag_s
-        return replace(self._counts, stream="" if side is None else side.id, lag_s=lag_s, why_stale=self._why_stale)
+        why = f"{self._why_stale}; {self._why_failed}" if self._why_stale and self._why_failed else self._why_stale
+        return replace(self._counts, stream="" if side is None else side.id, lag_s=lag_s, why_stale=why)
 
     def start(self) -> None:
         """Begin to follow; what cannot be had is waited for."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and wait a moment for a base that is being loaded."""
+        """End, and wait a moment for a base that is being loaded, or for a file system that does not answer."""
         self._stop.set()
-        self._thread.join()
-        if self._loader is not None:
-            self._loader.join(LAST_S)
+        for thread in (self._thread, self._loader):
+            if thread is not None and thread.is_alive():
+                thread.join(LAST_S)
         for side in (self._side, self._next):
             if side is not None:
                 side.stream.close()
@@ -112,7 +117,7 @@ class Follower:
             try:
                 self._look()
                 num_failures = 0
-            except FleetError as error:  # such as a folder that cannot be read now
+            except (FleetError, OSError) as error:  # such as a folder that cannot be read now
                 self._failed(str(error))
                 self._stop.wait(AGAIN_S[min(num_failures, len(AGAIN_S) - 1)])
                 num_failures += 1
@@ -144,18 +149,24 @@ class Follower:
                 self._load_next()
 
     def _failed(self, why: str) -> None:
-        if why != self._why_stale:
+        if why not in (self._why_stale, self._why_failed):
             _log.warning("following %s: %s; it is tried again", self._url, why)
         if self._side is None:
             self._why_stale = why
+        else:
+            self._why_failed = why
         self._counts = replace(self._counts, num_failures=self._counts.num_failures + 1)
 
     def _take_over(self, after: Side) -> None:
         """Let another side answer: with all that is there now, so it has what the present one has."""
         before, self._next = self._side, None
-        after.take(time.monotonic())
+        try:
+            after.take(time.monotonic())
+        except BaseException:
+            after.stream.close()
+            raise
         self._answers.serve(after.model)
-        self._side, self._why_stale = after, ""
+        self._side, self._why_stale, self._why_failed = after, "", ""
         counts = self._counts
         self._counts = replace(
             counts, num_bases=counts.num_bases + 1, num_batches=counts.num_batches + after.num_batches
@@ -174,19 +185,23 @@ class Follower:
 
     def _load_base(self) -> None:
         """Load a base, and take what lies behind it; what fails is tried again, with the base that is newest then."""
-        side, was_stale, num_failures = self._side, bool(self._why_stale), 0
+        side, was_stale = self._side, bool(self._why_stale)
         while not self._stop.is_set():
             try:
                 self._next = self._loaded(side, was_stale)
+                self._num_unloaded = 0
                 return
             except DeadlineError:
                 continue  # there is none yet
-            except FleetError as error:
+            except (FleetError, OSError) as error:
                 self._failed(str(error))
+            except Exception as error:
+                _log.exception("loading a base failed")
+                self._failed(f"{type(error).__name__}: {error}")
+            self._stop.wait(AGAIN_S[min(self._num_unloaded, len(AGAIN_S) - 1)])
+            self._num_unloaded += 1
             if not was_stale:
                 return  # what answers goes on by itself, and asks again
-            self._stop.wait(AGAIN_S[min(num_failures, len(AGAIN_S) - 1)])
-            num_failures += 1
 
     def _loaded(self, side: Side | None, was_stale: bool) -> Side:
         """The newest base, loaded; where batches do not go on, once there is one behind them. DeadlineError: not yet.

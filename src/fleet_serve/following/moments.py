@@ -18,7 +18,7 @@ class Moments:
         self._waiting: dict[int, list[ChangeBatch]] = {}
 
     def take(self, batch: ChangeBatch) -> None:
-        """The next batch of a shard; StartOverError if it is of another model than what is served."""
+        """The next batch of a shard; StartOverError if it cannot be applied to what is served."""
         for name, changes in batch.tables.items():
             table = self._model.tables.get(name)
             width = None if table is None else table.width
@@ -30,9 +30,16 @@ class Moments:
         waiting = self._waiting.setdefault(batch.shard, [])
         waiting.append(batch)
         if batch.whole >= batch.number:
-            dense = [DenseChange(*where, values) for one in waiting for where, values in one.dense.items()]
-            self._model.apply(batch.shard, batch.number, _joined(self._model, waiting), dense)
-            waiting.clear()
+            try:
+                dense = [DenseChange(*where, values) for one in waiting for where, values in one.dense.items()]
+                self._model.apply(batch.shard, batch.number, _joined(self._model, waiting), dense)
+            except Exception as error:  # a second try would find half of it there
+                raise StartOverError(
+                    f"batch {batch.number} of shard {batch.shard} cannot be applied ({type(error).__name__}: {error}); "
+                    "take the newest base"
+                ) from error
+            finally:
+                waiting.clear()
 
 
 def _joined(model: ServedModel, batches: Sequence[ChangeBatch]) -> list[TableChange]:

@@ -134,13 +134,19 @@ class ServedModel:
         return answers, ServedVersion(self.name, tuple(numbers.tolist()))
 
     def apply(self, shard: int, number: int, changes: Iterable[TableChange], dense: Iterable[DenseChange] = ()) -> None:
-        """Take one batch of a shard: lookups see all of it or nothing, and so do predictions."""
+        """Take one batch of a shard: lookups see all of it or nothing, and so do predictions.
+
+        ValueError, and nothing is taken, where a layer has no such elements.
+        """
+        blocks = [(one, self.dense[one.name].reshape(-1)) for one in dense if one.name in self.dense]
+        for one, known in blocks:
+            if not 0 <= one.begin <= len(known) - len(one.values):
+                raise ValueError(f"{one.name!r} has {len(known)} elements, not {len(one.values)} from {one.begin} on")
         with self.moment:
-            for one in dense:
-                if (known := self.dense.get(one.name)) is not None:
-                    known.reshape(-1)[one.begin : one.begin + len(one.values)] = one.values
-                    self.num_dense += 1
             self._native.apply(shard, number, [(self._places[one.table], *one[1:]) for one in changes])
+            for one, known in blocks:
+                known[one.begin : one.begin + len(one.values)] = one.values
+            self.num_dense += len(blocks)
 
 
 def load_model(
@@ -167,7 +173,7 @@ def load_model(
     rows = ", ".join(f"{table.name!r} {len(table.base):,} x {table.width}" for table in tables) or "no tables"
     log.info("serving %s: %s", saved.where, rows)
     columns = None if saved.schema is None else RawColumns(saved.schema, str(saved.where))
-    dense = {name: np.array(values) for name, values in saved.dense().items()} if has_layers else {}
+    dense = {name: np.array(values, order="C") for name, values in saved.dense().items()} if has_layers else {}
     return ServedModel(f"{saved.where.name}@{saved.identity}", tables, numbers, files, columns, dense)
 
 

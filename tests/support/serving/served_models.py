@@ -71,11 +71,17 @@ class WrittenStream:
                 self.rows[table].pop(key, None)
         self.put(shard, tables, whole=whole)
 
-    def put(self, shard: int, tables: Mapping[str, TableChanges], *, whole: bool = True) -> None:
+    def put(
+        self,
+        shard: int,
+        tables: Mapping[str, TableChanges],
+        dense: Mapping[tuple[str, int], Floats] | None = None,
+        *,
+        whole: bool = True,
+    ) -> None:
         """A batch as it is."""
         number = self.numbers[shard] = self.numbers[shard] + 1
         now = time.time()
         last = number if whole else number - 1
-        self.sink.put(
-            self.name, shard, number, pack(ChangeBatch(self.name, shard, number, tables, {}, now, now, number, last))
-        )
+        batch = ChangeBatch(self.name, shard, number, tables, dense or {}, now, now, number, last)
+        self.sink.put(self.name, shard, number, pack(batch))

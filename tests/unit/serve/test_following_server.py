@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from fleet.stream import TableChanges
 from fleet_serve.doors.answers import Answers
 from fleet_serve.following import follower as following
 from fleet_serve.following.follower import Follower
-from fleet_serve.rows.model import load_model
+from fleet_serve.rows.model import ServedModel, load_model
 from support.serving.served_models import WrittenStream
 
 WIDTHS = {"ads": 2, "users": 5}
@@ -142,7 +143,7 @@ def test_a_reader_sees_moments_alone_while_batches_and_bases_come(
     check(answers, stream)
 
 
-@pytest.mark.parametrize("kind", ["gap", "damaged", "another stream", "another table"])
+@pytest.mark.parametrize("kind", ["gap", "damaged", "another stream", "another table", "cannot be applied"])
 def test_what_does_not_lead_on_is_healed_by_a_base_and_nothing_of_it_served(
     stream: WrittenStream, replica: tuple[Answers, Follower], kind: str
 ) -> None:
@@ -163,6 +164,9 @@ def test_what_does_not_lead_on_is_healed_by_a_base_and_nothing_of_it_served(
         other.rows = {"ads": {5: np.ones(2, np.float32)}, "users": {}}
         other.base()
         stream = other
+    elif kind == "cannot be applied":
+        before.dense["bias"] = np.zeros(3, np.float32)
+        stream.put(0, {}, {("bias", 0): np.ones(1, np.float32), ("bias", 2): np.ones(2, np.float32)})
     else:
         stream.put(0, {"people": TableChanges(KEYS, np.zeros((len(KEYS), 1), np.float32), NO_KEYS)})
     if kind != "another stream":
@@ -175,6 +179,7 @@ def test_what_does_not_lead_on_is_healed_by_a_base_and_nothing_of_it_served(
         stream.base()
     until(lambda: answers.model() is not before, "the base answers")
     check(answers, stream)
+    assert before.dense.get("bias", np.zeros(1)).tolist() in ([0], [0, 0, 0])
     assert follower.state.why_stale == ""
     stream.change(0, 9.0, KEYS[0:10:2])
     until(has(answers, stream.numbers), "it goes on")
@@ -197,3 +202,67 @@ def test_a_stream_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
         check(answers, written)
     finally:
         follower.stop()
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_base_that_cannot_be_read_is_tried_again_after_a_pause(
+    stream: WrittenStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    monkeypatch.setattr(following, "AGAIN_S", (0.05, LIMIT_S))
+    answers, tries = Answers(1 << 30), []
+
+    def load(folder: Path, numbers: Iterable[int]) -> ServedModel:
+        if is_first or answers.has_model:
+            tries.append(folder)
+            raise OSError(5, "Input/output error")
+        return load_model(folder, tmp_path / "cache", numbers=numbers)
+
+    follower = Follower(str(stream.folder), load, answers)
+    follower.start()
+    try:
+        if not is_first:
+            until(has(answers, [1, 1]), "the base is loaded")
+            stream.change(0, 2.0, KEYS[::2])
+            stream.base()
+        until(lambda: follower.state.num_failures == 2, "it has failed twice")
+        time.sleep(0.2)  # ten looks
+        assert (len(tries), follower.state.num_failures) == (2, 2)
+        if is_first:
+            assert "Input/output error" in answers_of(follower).why_not_ready()
+        else:
+            assert follower.state.why_stale == ""
+    finally:
+        follower.stop()
+
+
+def answers_of(follower: Follower) -> Answers:
+    return Answers(1 << 30, state=lambda: follower.state)
+
+
+def test_it_ends_though_its_folder_does_not_answer(
+    stream: WrittenStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "LAST_S", 0.1)
+    answers = Answers(1 << 30)
+    follower = Follower(
+        str(stream.folder), lambda folder, numbers: load_model(folder, tmp_path / "c", numbers=numbers), answers
+    )
+    follower.stop()  # one that was never started
+    follower = Follower(
+        str(stream.folder), lambda folder, numbers: load_model(folder, tmp_path / "c", numbers=numbers), answers
+    )
+    follower.start()
+    until(has(answers, [1, 1]), "the base is loaded")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pipe.rename(stream.sink._file(stream.name, 0, 2))  # to read it waits for whoever writes
+    time.sleep(0.1)  # several looks
+    ended = threading.Thread(target=follower.stop)
+    ended.start()
+    ended.join(10.0)
+    has_ended = not ended.is_alive()
+    with open(stream.sink._file(stream.name, 0, 2), "wb"):
+        pass
+    ended.join()
+    follower._thread.join(LIMIT_S)
+    assert has_ended

@@ -105,7 +105,13 @@ def _batch(schema: Schema, columns: Mapping[str, Sequence[Any]]) -> Batch:
         sizes = ", ".join(f"{name!r} {len(one)}" for name, one in zip(schema.names, texts, strict=True))
         raise UsageError(f"the columns of a request must have one length, got {sizes}; send a value for each sample")
     lines = "".join(f"x{_BETWEEN}{_BETWEEN.join(row)}\n" for row in zip(*texts, strict=True))
-    records, _, bad = TextPlan(schema, (_FIRST, *schema.names)).parse(np.frombuffer(lines.encode(), np.uint8))
+    try:
+        data = lines.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the columns have {lines[error.start]!r}, half of a pair, which is no text; send whole characters"
+        ) from None
+    records, _, bad = TextPlan(schema, (_FIRST, *schema.names)).parse(np.frombuffer(data, np.uint8))
     if bad:
         row, _, what = bad[0]
         raise UsageError(f"value {row} of the columns cannot be read: {what}; mend it, or send the others alone")

@@ -23,7 +23,7 @@ from fleet_serve.predict.operator import served_rows
 
 ABOUT = "fleet-serve.json"
 """The part of the file that says what the program takes."""
-FORMAT = "fleet-serve program 1"
+FORMAT = "fleet-serve program 2"
 
 
 class _ServedFirst(First):
@@ -50,9 +50,11 @@ def export_for_serving(model: nn.Module, example: Mapping[str, torch.Tensor], pa
             f"example must have a tensor of two samples or more for arguments of {type(model).__name__}.forward, got "
             f"{ {name: list(getattr(one, 'shape', [])) for name, one in example.items()} }; give those"
         )
+    tables = {}
     for name, module in model.named_modules():
         if isinstance(module, SparseModule):
             specs = module.specs(name)
+            tables |= {spec.name: spec.width for spec in specs}
             none = [Rows(torch.empty(0, dtype=torch.int64), torch.empty(0, spec.width)) for spec in specs]
             module.hold(none, name, [_ServedFirst(spec.name) for spec in specs])
     model.eval()
@@ -64,6 +66,7 @@ def export_for_serving(model: nn.Module, example: Mapping[str, torch.Tensor], pa
         program = torch.export.export(model, (), inputs, dynamic_shapes=shapes)
     about = {
         "format": FORMAT,
+        "tables": tables,
         "inputs": {
             name: {"dtype": str(one.dtype).removeprefix("torch."), "shape": list(one.shape[1:])}
             for name, one in inputs.items()

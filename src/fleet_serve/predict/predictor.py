@@ -29,6 +29,8 @@ class Predictor:
             name: (np.dtype(one["dtype"]), tuple(one["shape"])) for name, one in about["inputs"].items()
         }
         """What it takes: dtype, and the shape of one sample."""
+        self._tables: dict[str, int] = dict(about["tables"])
+        """The tables it looks up, and their widths."""
         self._module = program.module()
         self._state: dict[str, torch.Tensor] = {
             name: value for name, value in self._module.state_dict().items() if not _is_of_rows(name, value)
@@ -38,7 +40,14 @@ class Predictor:
         """The model whose layers it has now, and which change of them."""
 
     def check(self, model: ServedModel) -> None:
-        """CheckpointError unless the model has all values that the program needs."""
+        """CheckpointError unless the model has all tables and values that the program needs."""
+        for name, width in self._tables.items():
+            table = model.tables.get(name)
+            if table is None or table.width != width:
+                has = "is not there" if table is None else f"has width {table.width}"
+                raise CheckpointError(
+                    f"table {name!r} {has} in {model.name}, and {self._path} needs width {width}; export the same model"
+                )
         for name, value in self._state.items():
             found = model.dense.get(name)
             if found is None:
@@ -70,19 +79,19 @@ class Predictor:
         if set(inputs) != set(self.inputs):
             wants = ", ".join(f"{name!r} {kind}[n, ...{list(shape)}]" for name, (kind, shape) in self.inputs.items())
             raise UsageError(f"the program takes {wants}, got {', '.join(map(repr, inputs)) or 'nothing'}; send those")
-        if len({len(one) for one in inputs.values()}) > 1:
-            raise UsageError("the inputs must have one number of samples; send the same for each")
         for name, (kind, shape) in self.inputs.items():
             one = inputs[name]
-            if one.dtype != kind or one.shape[1:] != shape or not len(one):
+            if one.dtype != kind or not one.ndim or one.shape[1:] != shape or not len(one):
                 found = f"{one.dtype}{list(one.shape)}"
                 raise UsageError(
                     f"input {name!r} must be {kind} with samples of shape {list(shape)}, got {found}; mend it"
                 )
+        if len({len(one) for one in inputs.values()}) > 1:
+            raise UsageError("the inputs must have one number of samples; send the same for each")
         return {name: torch.from_numpy(np.array(inputs[name])) for name in self.inputs}
 
     def _take_layers(self, model: ServedModel) -> None:
-        if self._has == (has := (id(model), model.num_dense)):
+        if self._has == (has := (model.serial, model.num_dense)):
             return
         for name, value in self._state.items():
             value.copy_(torch.from_numpy(model.dense[name]))

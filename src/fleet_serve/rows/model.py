@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ Keys = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 log = logging.getLogger("fleet.serve")
+_serials = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class ServedModel:
         dense: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> None:
         self.name = name
+        self.serial = next(_serials)
+        """Another number for every model of this process."""
         self.columns = columns
         """What makes ids of raw columns, where its folder has a schema."""
         self.dense = dict(dense or {})

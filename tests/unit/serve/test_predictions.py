@@ -21,7 +21,7 @@ from fleet.nn import Embedding
 from fleet_serve.client import ServingClient
 from fleet_serve.doors.answers import Answers
 from fleet_serve.doors.grpc_door import GrpcDoor
-from fleet_serve.doors.http_door import _predict
+from fleet_serve.doors.json_forms import predict
 from fleet_serve.predict.exporting import export_for_serving
 from fleet_serve.predict.predictor import Predictor
 from fleet_serve.rows.model import DenseChange, ServedModel, TableChange, load_model
@@ -128,7 +128,7 @@ def test_both_doors_predict_from_inputs_and_from_columns(
     finally:
         door.stop(1.0)
     for given in ({"inputs": {name: one.tolist() for name, one in inputs.items()}}, {"columns": columns}):
-        told = _predict(answers, json.dumps(given).encode())
+        told = predict(answers, json.dumps(given).encode())
         assert torch.equal(torch.tensor(told["outputs"]["0"]), expected)
 
 
@@ -142,21 +142,37 @@ def test_both_doors_predict_from_inputs_and_from_columns(
         ({"inputs": {"ids": [[1, "x"]], "dense": [[1]]}}, "input 'ids' must be a list of samples of numbers"),
         ({"inputs": {"ids": [[1, 2], [3]], "dense": [[1]]}}, "input 'ids' must be a list of samples of numbers"),
         ({"inputs": {"ids": [], "dense": []}}, "input 'ids' must be int64"),
+        ({"inputs": {"ids": [[1.9, 2], [3, "7"]], "dense": [[1], [1]]}}, "list of samples of numbers: one is no int64"),
+        ({"inputs": {"ids": [[1, True]], "dense": [[1]]}}, "list of samples of numbers: one is no int64"),
+        ({"inputs": {"ids": [[1, 9007199254740993.0]], "dense": [[1]]}}, "list of samples of numbers: one is no int64"),
+        ({"inputs": {"ids": [[1, 2]], "dense": [["1"]]}}, "list of samples of numbers: one is no float32"),
+        ({"inputs": {"ids": 5, "dense": [[1]]}}, "input 'ids' must be a list of samples of numbers: got 5; mend it"),
+        ({"columns": {"user": ["\ud800"], "item": ["1"], "age": ["1"]}}, "half of a pair, which is no text"),
         ({"columns": {"user": ["a"]}}, "the request lacks column"),
         ({}, "the request must be"),
     ],
 )
 def test_what_cannot_be_predicted(answers: Answers, given: Any, text: str) -> None:
     with pytest.raises(UsageError, match=text):
-        _predict(answers, json.dumps(given).encode())
+        predict(answers, json.dumps(given).encode())
 
 
 def test_programs_and_folders_that_do_not_fit(exported: Exported, tmp_path: Path) -> None:
     other = load_model(
         save_copy(tmp_path / "m", {"rows": (np.array([1]), np.ones((1, 4), np.float32))}), tmp_path / "c"
     )
+    whole = load_model(exported.folder, tmp_path / "c", has_layers=True)
+    exported.predictor.check(whole)
+    tables = dict(whole.tables)
+    whole.tables = {"rows": tables["rows"]}
+    with pytest.raises(CheckpointError, match=r"table 'bags/of' is not there in .*clicks.pt2 needs width 3; export"):
+        exported.predictor.check(whole)
+    whole.tables = {"rows": tables["rows"], "bags/of": tables["rows"]}
+    with pytest.raises(CheckpointError, match=r"table 'bags/of' has width 4 in .*clicks.pt2 needs width 3; export"):
+        exported.predictor.check(whole)
+    whole.tables, whole.dense = tables, {}
     with pytest.raises(CheckpointError, match=r"has no '.*', which .*clicks.pt2 needs; export the same model"):
-        exported.predictor.check(other)
+        exported.predictor.check(whole)
     answers = Answers(1 << 20)
     answers.serve(other)
     with pytest.raises(UsageError, match="this server has no program for predictions; start it with --predict FILE"):
@@ -206,3 +222,21 @@ def test_rows_and_layers_of_a_prediction_are_of_one_moment(answers: Answers, ser
         thread.join()
     assert len(left) > 10
     assert max(left) < 1e-4  # epsilon of the norm alone
+
+
+def test_layers_are_those_of_the_model_though_it_lies_where_another_has_lain(
+    exported: Exported, served: ServedModel
+) -> None:
+    inputs, biases = as_arrays(batch(2)), np.arange(5, dtype=np.float32)
+    found = []
+    for bias in biases:
+        dense = served.dense | {"out.bias": np.array([bias])}
+        model = ServedModel("m", list(served.tables.values()), [0], [], dense=dense)
+        found.append(float(exported.predictor.predict(model, inputs)[0]["0"][0]))
+        del model
+    assert np.allclose(np.array(found) - found[0], biases, atol=1e-5)
+
+
+def test_an_input_without_samples_is_refused(exported: Exported, served: ServedModel) -> None:
+    with pytest.raises(UsageError, match=r"input 'ids' must be int64 with samples of shape \[2\], got int64\[\]"):
+        exported.predictor.predict(served, {"ids": np.array(5), "dense": np.ones((1, 1), np.float32)})

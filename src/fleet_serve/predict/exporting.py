@@ -50,7 +50,7 @@ def export_for_serving(model: nn.Module, example: Mapping[str, torch.Tensor], pa
             f"example must have a tensor of two samples or more for arguments of {type(model).__name__}.forward, got "
             f"{ {name: list(getattr(one, 'shape', [])) for name, one in example.items()} }; give those"
         )
-    tables = {}
+    tables: dict[str, int] = {}
     for name, module in model.named_modules():
         if isinstance(module, SparseModule):
             specs = module.specs(name)

@@ -261,8 +261,9 @@ def test_it_ends_though_its_folder_does_not_answer(
     ended.start()
     ended.join(10.0)
     has_ended = not ended.is_alive()
-    with open(stream.sink._file(stream.name, 0, 2), "wb"):
-        pass
+    release = os.open(stream.sink._file(stream.name, 0, 2), os.O_RDWR)
+    stream.sink._file(stream.name, 0, 2).unlink()
+    os.close(release)
     ended.join()
     follower._thread.join(LIMIT_S)
     assert has_ended

@@ -9,6 +9,7 @@ In DIR/scale,
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,9 +53,11 @@ class ScaleNotes:
 
     def wish(self, workers: int) -> int:
         """Want so many workers; the number of the wish."""
-        before = self.wanted()
-        number = 1 if before is None else before.number + 1
-        whole.put(self.folder / "wanted.json", {"number": number, "workers": workers}, is_new=False)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as lock:  # held for as long as it takes to write a file
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            number = 1 if (before := self.wanted()) is None else before.number + 1
+            whole.put(self.folder / "wanted.json", {"number": number, "workers": workers}, is_new=False)
         return number
 
     def wanted(self) -> ScaleWish | None:

@@ -18,7 +18,8 @@ from fleet_tools.streams.opening import lost, open_stream
 from fleet_tools.streams.partitions import StreamPartitions
 
 T = TypeVar("T")
-RETRY_S = 0.05
+RETRY_S, MOST_RETRY_S = 0.05, 1.0
+"""The pause before another try, which doubles."""
 
 
 class ChunkReader:
@@ -93,7 +94,7 @@ class ChunkReader:
         return self._patiently(url, connected, stopped)
 
     def _patiently(self, url: StreamUrl, ask: Callable[[], T], stopped: threading.Event) -> T | None:
-        started = time.monotonic()
+        started, pause_s = time.monotonic(), RETRY_S
         with LongWait("this worker") as wait:
             while not stopped.is_set():
                 try:
@@ -106,7 +107,8 @@ class ChunkReader:
                         ) from error
                     if wait.is_due:
                         wait.tell(Awaited(f"the broker of {url}: {error}", is_limited=True))
-                    stopped.wait(RETRY_S)
+                    stopped.wait(pause_s)
+                    pause_s = min(2 * pause_s, MOST_RETRY_S)
         return None
 
 

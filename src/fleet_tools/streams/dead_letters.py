@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from pathlib import Path
+from typing import IO
 
 from fleet.data.streams.contract import StreamRecord
 from fleet.errors import UsageError
@@ -14,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class DeadLetters:
-    """The file `worker-N.jsonl` of a folder. What a former life of the worker has written there is not written again.
+    """The file `worker-N.jsonl` of a folder. What former lives of any worker have written there is not written again.
 
     A line has `stream`, `position`, `time`, `why` and `record`, as text; bytes that are no UTF-8 are `\\\\xNN` in it.
     """
@@ -25,21 +26,30 @@ class DeadLetters:
         self._known: set[tuple[str, int]] = set()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            for other in self.path.parent.glob("worker-*.jsonl"):  # a partition may have had another worker
+                if other != self.path:
+                    with other.open("rb") as file:
+                        self._read(file)
             with self.path.open("a+b") as file:
                 file.seek(0)
-                self._size = 0
-                for line in file:
-                    if not line.endswith(b"\n"):  # half written when the worker was killed
-                        break
-                    found = json.loads(line)
-                    self._known.add((found["stream"], found["position"]))
-                    self._size += len(line)
+                self._size = self._read(file)
                 file.truncate(self._size)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UsageError(
                 f"dead letters cannot be kept in {self.path} ({error}); give a folder that this worker can write, "
                 "without files of others"
             ) from error
+
+    def _read(self, file: IO[bytes]) -> int:
+        """Note which records are in a file; how many bytes of it are whole lines."""
+        size = 0
+        for line in file:
+            if not line.endswith(b"\n"):  # half written, by a worker that was killed or is at work
+                break
+            found = json.loads(line)
+            self._known.add((found["stream"], found["position"]))
+            size += len(line)
+        return size
 
     def add(self, path: str, found: list[tuple[StreamRecord, str]]) -> None:
         """Write records of one partition, and why they cannot be read."""

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-import nats
+from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import APIError, NotFoundError
@@ -88,6 +88,8 @@ class NatsStream(Stream):
         self._consumers: dict[str, _Consumer] = {}
         self._end = 0
         """Behind the last record of the stream, whatever its subject, when it was last looked at."""
+        self._created: Any = None
+        """When the stream was made."""
         self._client: Any = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fleet-nats", daemon=True)
@@ -106,11 +108,24 @@ class NatsStream(Stream):
 
         login = f"{self._url.login}@" if self._url.login else ""
         servers = [f"nats://{login}{host}" for host in self._url.hosts.split(",")]
-        self._client = await nats.connect(servers, error_cb=told, connect_timeout=2, **_TRIES)
+        client: Any = Client()
+        try:
+            await client.connect(servers, error_cb=told, connect_timeout=2, **_TRIES)
+        except BaseException:
+            await client.close()  # it may have a socket
+            raise
+        self._client = client
         self._js = self._client.jetstream(timeout=ANSWER_S)
 
     async def _info(self) -> Any:
-        return await self._js.stream_info(self._url.name)
+        info = await self._js.stream_info(self._url.name)
+        if self._created not in (None, info.created):
+            raise UsageError(
+                f"{self.name} was made anew while it was read, so positions are of other records now; begin without "
+                "the position"
+            )
+        self._created = info.created
+        return info
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run in the loop's thread; ConnectionError if the server does not answer."""
@@ -125,15 +140,23 @@ class NatsStream(Stream):
             raise ConnectionError(f"NATS refused: {error.description}") from error
         except (NatsError, OSError, TimeoutError) as error:
             asked.cancel()
+            if "authorization violation" in str(error).lower():
+                raise UsageError(
+                    f"{self.name}: the broker refuses the user or the password; give nats://USER:PASSWORD@HOST:PORT/..."
+                ) from error
             raise ConnectionError(f"no NATS server answers ({str(error) or type(error).__name__})") from error
 
     def bounds(self, partition: str) -> tuple[int, int]:  # noqa: ARG002 - positions count the whole stream
-        state = self._do(self._info()).state
+        state = self._asked(self._info()).state
         return state.first_seq, state.last_seq + 1
 
     def read(self, partition: str, position: int) -> tuple[list[StreamRecord], int]:
+        return self._asked(self._read(partition, position))
+
+    def _asked(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run; where the connection is gone there is another one for the next try."""
         try:
-            return self._do(self._read(partition, position))
+            return self._do(work)
         except ConnectionError:
             self._consumers.clear()
             if not self._client.is_connected:

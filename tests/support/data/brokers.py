@@ -28,8 +28,8 @@ def needs_nats() -> None:
 class NatsServer:
     """A server on this machine; killed and started again it has what it had, and the same port."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._process, self.port = folder, None, -1
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._folder, self._options, self._process, self.port = folder, options, None, -1
         self.start()
 
     _process: subprocess.Popen[bytes] | None
@@ -40,8 +40,9 @@ class NatsServer:
         told.mkdir(parents=True, exist_ok=True)
         binary = shutil.which("nats-server", path="/usr/sbin:/usr/bin:/usr/local/bin")
         assert binary is not None
+        where = ["-a", "127.0.0.1", "-p", str(self.port), "-sd", self._folder, "--ports_file_dir", told]
         self._process = subprocess.Popen(
-            [binary, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", self._folder, "--ports_file_dir", told],
+            [binary, "-js", *where, *self._options],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -96,10 +97,10 @@ class NatsServer:
 
 
 @contextmanager
-def nats_server(folder: Path) -> Iterator[NatsServer]:
+def nats_server(folder: Path, *options: str) -> Iterator[NatsServer]:
     """A server for the length of a block."""
     needs_nats()
-    server = NatsServer(folder)
+    server = NatsServer(folder, *options)
     try:
         yield server
     finally:

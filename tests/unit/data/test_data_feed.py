@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,14 @@ from typing import Any
 import pytest
 
 import fleet
+from fleet._lazy import tool
 from fleet.data import Feed, Number, Schema
 from fleet.data.reading.feed_shard import FeedShard
+from fleet.data.streams.contract import StreamRecord
 from fleet.errors import CommunicationError, UsageError
 from fleet.observe.metrics.registry import registry
 from fleet.ps.worker.life.progress import ScriptProgress
+from fleet_tools.streams.dead_letters import DeadLetters
 from support.data.brokers import KafkaCluster, NatsServer, nats_server
 from support.serving.readers import ThreadJob
 
@@ -251,6 +255,9 @@ def test_a_bad_record_is_a_dead_letter_and_a_late_one_is_counted(
     assert letters[1]["why"] == "a record of several lines"
     with pytest.raises(UsageError, match=r"10 of 199 lines cannot be read, the first: .* mend the schema"):
         ids(fleet.data.files(server.url("bad"), SCHEMA, 8))
+    moved = DeadLetters(tmp_path, 1, 1 << 20)  # the partition has another worker now
+    moved.add(letters[0]["stream"], [(StreamRecord(position, 0.0, b"x"), "why") for position in (4, 1000)])
+    assert [json.loads(line)["position"] for line in moved.path.read_text().splitlines()] == [1000]
     small = Feed(idle_s=0, dead_letters=tmp_path / "small", dead_bytes=400)
     assert ids(fleet.data.files(server.url("bad"), SCHEMA, 8, follow=small, bad=0.1)) == found
     assert 200 < (tmp_path / "small/worker-0.jsonl").stat().st_size <= 400
@@ -279,6 +286,29 @@ def test_a_reader_that_is_slower_than_retention_is_told(server: NatsServer, alon
     server.do("purge_stream", "slow")
     with pytest.raises(UsageError, match="the broker has deleted them"):
         ids(batches)
+
+
+def test_a_stream_that_is_made_anew_is_noticed(server: NatsServer) -> None:
+    (url,) = tool("streams").streams_of([server.url("anew")])
+    server.make("anew", ["anew"])
+    server.publish(("anew", b"%d" % row) for row in range(20))
+    with closing(tool("streams").open_stream(url)) as stream:
+        records, position = stream.read("anew", stream.bounds("anew")[0])
+        assert [one.value for one in records] == [b"%d" % row for row in range(20)]
+        server.do("delete_stream", "anew")
+        server.make("anew", ["anew"])
+        server.publish(("anew", b"%d" % row) for row in range(100, 140))
+        with pytest.raises(UsageError, match="anew was made anew while it was read, .*; begin without the position"):
+            stream.read("anew", position)
+
+
+def test_a_password_that_is_refused_is_an_error_at_once(tmp_path: Path, alone: None) -> None:
+    with nats_server(tmp_path, "--user", "reader", "--pass", "secret") as server:
+        started = time.monotonic()
+        with pytest.raises(UsageError, match=r"small: the broker refuses the user or the password; give") as caught:
+            fleet.data.files(server.url("small").replace("//", "//reader:wrong@"), SCHEMA, 8)
+        assert time.monotonic() - started < 10
+        assert "wrong" not in str(caught.value)
 
 
 def test_a_broker_that_comes_back_is_waited_for(tmp_path: Path, alone: None, monkeypatch: Any) -> None:

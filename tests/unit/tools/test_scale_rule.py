@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,14 @@ def test_it_asks_as_fleetrun_scale_does_and_waits_for_the_answer(
     assert [look(one, one) for _ in range(4)] == [2] * 4
     notes.done(1)
     assert [look(one, one) for _ in range(3)] == [2, 2, 4]
+
+
+def test_wishes_at_the_same_time_are_told_apart(tmp_path: Path) -> None:
+    def wish(workers: int) -> int:
+        return ScaleNotes(tmp_path).wish(workers)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(wish, range(40))) == list(range(1, 41))
 
 
 @pytest.mark.parametrize("text", ["", "workers", f"{RULE} and more", "workers to keep servers at 0% of a core"])

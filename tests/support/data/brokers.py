@@ -40,7 +40,7 @@ class NatsServer:
         told.mkdir(parents=True, exist_ok=True)
         binary = shutil.which("nats-server", path="/usr/sbin:/usr/bin:/usr/local/bin")
         assert binary is not None
-        where = ["-a", "127.0.0.1", "-p", str(self.port), "-sd", self._folder, "--ports_file_dir", told]
+        where = ["-a", "127.0.0.1", "-p", str(self.port), "-sd", str(self._folder), "--ports_file_dir", str(told)]
         self._process = subprocess.Popen(
             [binary, "-js", *where, *self._options],
             stdout=subprocess.DEVNULL,

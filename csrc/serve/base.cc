@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -32,6 +33,16 @@ void read_all(int descriptor, const std::string& path, std::byte* data, std::siz
     if (got <= 0) throw disk::failure("cannot be read", path, got < 0 ? errno : EIO);
     done += static_cast<std::size_t>(got);
   }
+}
+
+// Whether starts lead to keys, and both are as they were written. A lookup follows them without looking.
+bool are_whole(const Head& head, const std::byte* data, bool with_rows) {
+  const auto* starts = reinterpret_cast<const std::uint32_t*>(data + disk::kPage);
+  const std::uint32_t* last = starts + head.num_buckets;
+  if (*starts != 0 || *last != head.size || !std::is_sorted(starts, last + 1)) return false;
+  return crc32c(starts, (head.num_buckets + 1) * sizeof(std::uint32_t)) == head.starts_sum &&
+         crc32c(data + head.keys_at, head.size * sizeof(std::int64_t)) == head.keys_sum &&
+         (!with_rows || crc32c(data + head.rows_at, head.end_at - head.rows_at) == head.rows_sum);
 }
 
 }  // namespace
@@ -68,6 +79,9 @@ std::shared_ptr<const Base> Base::open(const std::string& path, bool in_memory) 
   } else {
     ::madvise(data, base->bytes_, MADV_RANDOM);  // the next row in the file is not the next that is asked for
     ::madvise(data, static_cast<std::size_t>(head.rows_at), MADV_WILLNEED);
+  }
+  if (!are_whole(head, data, in_memory)) {
+    throw disk::DiskError(path + " is a damaged base of fleet-serve; remove it, and it is made again", 0);
   }
   base->width_ = static_cast<std::size_t>(head.width);
   base->size_ = static_cast<std::size_t>(head.size);

@@ -1,6 +1,7 @@
 // A base: all rows of a table in one file that is mapped, never changed, and may be larger than memory.
 //
-//   page 0   what the file is: version, width, format, counts, where the parts begin, a checksum of all this
+//   page 0   what the file is: version, width, format, counts, where the parts begin, a checksum of each part and of
+//            all this
 //   starts   uint32 for each bucket and one more: the number of the first row of the bucket
 //   keys     int64 for each row, bucket after bucket
 //   rows     for each row, in the order of the keys, float32 or int8 as compress/format.h has it
@@ -24,8 +25,9 @@ class Base {
  public:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  // DiskError if the file is no base, is not whole, or is of another version. `in_memory`: a copy in large pages
-  // instead of the file's own pages.
+  // DiskError if the file is no base, is not whole, is damaged, or is of another version. `in_memory`: a copy in large
+  // pages instead of the file's own pages. Starts and keys are always checked, rows where all of them are read anyway,
+  // in memory: damage there is a wrong value and nothing worse.
   static std::shared_ptr<const Base> open(const std::string& path, bool in_memory);
   ~Base();
   Base(const Base&) = delete;
@@ -96,6 +98,7 @@ class BaseWriter {
   std::size_t width_, size_, num_buckets_, row_bytes_, memory_bytes_;
   WireFormat format_;
   std::uint64_t keys_at_, rows_at_, end_at_;
+  std::uint32_t keys_sum_ = 0, rows_sum_ = 0;
   std::vector<std::uint32_t> starts_;  // until the first pass: how many keys each bucket has, one further on
   std::vector<std::uint32_t> filled_;  // of the buckets of the present pass
   bool has_begun_ = false;

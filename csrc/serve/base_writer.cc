@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "checksum/crc32c.h"
 #include "disk/file.h"
 #include "keys/hash.h"
 #include "serve/base.h"
@@ -119,6 +120,8 @@ void BaseWriter::end_pass() {
       }
     }
   }
+  keys_sum_ = crc32c(keys_.data(), keys_.size() * sizeof(std::int64_t), keys_sum_);
+  rows_sum_ = crc32c(rows_.data(), rows_.size(), rows_sum_);
   write(keys_.data(), keys_.size() * sizeof(std::int64_t), keys_at_ + begin * sizeof(std::int64_t));
   write(rows_.data(), rows_.size(), rows_at_ + begin * row_bytes_);
 }
@@ -137,6 +140,9 @@ void BaseWriter::finish() {
   head.keys_at = keys_at_;
   head.rows_at = rows_at_;
   head.end_at = end_at_;
+  head.starts_sum = crc32c(starts_.data(), starts_.size() * sizeof(std::uint32_t));
+  head.keys_sum = keys_sum_;
+  head.rows_sum = rows_sum_;
   head.checksum = checksum_of(head);
   if (::fdatasync(descriptor_) != 0) throw disk::failure("cannot be written", path_, errno);
   write(&head, sizeof(head), 0);  // last: what is not whole has none

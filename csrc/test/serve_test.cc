@@ -1,6 +1,7 @@
 // Bases find what was written, however many passes it took; a reader sees all of a batch or nothing of it.
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -122,6 +123,33 @@ TEST(a_file_that_is_no_whole_base_is_refused) {
     is_told = true;
   }
   CHECK(is_told && refused());
+}
+
+TEST(a_damaged_base_is_refused) {
+  const Folder folder;
+  const std::string path = folder.path + "/one";
+  const Keys keys = some_keys(4000, 2);
+  const auto is_refused = [&](std::int64_t at, bool in_memory) {
+    write_base(path, keys, rows_of(keys, 4), 4, WireFormat::kFloat32, 20000);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(at);
+    file.write("\xff\xff", 2);
+    file.close();
+    try {
+      Base::open(path, in_memory);
+    } catch (const fleet::disk::DiskError&) {
+      return true;
+    }
+    return false;
+  };
+  const std::int64_t starts = 4096, keys_at = 8192, rows_at = keys_at + 32768;
+  for (const bool in_memory : {false, true}) {
+    for (const auto at : {starts, starts + 402, starts + 4000, keys_at, keys_at + 31000}) {
+      CHECK(is_refused(at, in_memory));
+    }
+    CHECK(!is_refused(keys_at - 4, in_memory));  // nothing lies there
+  }
+  CHECK(is_refused(rows_at + 60000, true));
 }
 
 TEST(changes_stand_before_the_base) {

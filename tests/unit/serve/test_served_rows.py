@@ -67,8 +67,10 @@ def test_files_are_made_once_and_again_where_they_are_not_whole(tmp_path: Path) 
         assert np.array_equal(user.rows, ROWS[::-1])
         assert ads.rows.tolist() == [[0], [ROWS[0, 0]], [0]]
         assert (user.num_unseen, ads.num_unseen) == (0, 2)
-    with open(model.files[0], "r+b") as file:
-        file.truncate(5000)
+    (damaged,) = (path for path in model.files if path.name.startswith("user"))
+    with open(damaged, "r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff\xff")  # where the keys of a bucket begin
     with pytest.raises(CheckpointError, match=r"npy is missing; the checkpoint is not complete"):
         load_model(folder, tmp_path / "cache")
     save_copy(folder, {"user": (KEYS, ROWS + 1)})

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fleet.data.reading.feed import Feed, FeedPartition
 from fleet.data.shards.workers import Workers
@@ -33,11 +33,11 @@ class ChunkReader:
         """The partitions of streams, divided among workers."""
         return StreamPartitions(urls, {str(url): self._partitions(url) for url in urls}, workers)
 
-    def _partitions(self, url: StreamUrl) -> list[str]:
+    def _partitions(self, url: StreamUrl) -> dict[str, Any]:
         stream = self._patiently(url, lambda: open_stream(url), threading.Event())
         assert stream is not None  # nobody stops it
         with closing(stream):
-            return list(stream.partitions)
+            return {"made": stream.made, "names": list(stream.partitions)}
 
     def read(self, part: FeedPartition, most: int | None, stopped: threading.Event) -> Chunk | None:
         """What has come of a partition, at most so many records; None: nothing, or `stopped`."""
@@ -74,7 +74,7 @@ class ChunkReader:
                 if bounds[0] > place or not records:
                     raise lost(part.path, place, max(bounds[0], last))
                 if last > bounds[1]:
-                    raise made_anew(part.path, bounds[1], last)
+                    raise _too_short(part.path, bounds[1], last)
                 break
             place = found[1]
             records += [one for one in found[0] if one.position < last]
@@ -120,12 +120,12 @@ def check(part: FeedPartition, stream: Stream) -> bool:
     if part.position < first:
         raise lost(part.path, part.position, first)
     if part.position > end:
-        raise made_anew(part.path, end, part.position)
+        raise _too_short(part.path, end, part.position)
     part.is_checked = True
     return True
 
 
-def made_anew(path: str, end: int, position: int) -> UsageError:
+def _too_short(path: str, end: int, position: int) -> UsageError:
     """A position is behind all that there is."""
     return UsageError(
         f"{path} ends at {end:,} and this position at {position:,}: it was made anew since; begin without the position"

@@ -27,7 +27,7 @@ from fleet.data.streams.contract import (
     StreamUrl,
 )
 from fleet.errors import UsageError
-from fleet_tools.streams.opening import lost, options_of
+from fleet_tools.streams.opening import lost, made_anew, options_of
 
 T = TypeVar("T")
 _TRIES = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0.1}
@@ -88,8 +88,7 @@ class NatsStream(Stream):
         self._consumers: dict[str, _Consumer] = {}
         self._end = 0
         """Behind the last record of the stream, whatever its subject, when it was last looked at."""
-        self._created: Any = None
-        """When the stream was made."""
+        self.made = ""
         self._client: Any = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fleet-nats", daemon=True)
@@ -97,7 +96,8 @@ class NatsStream(Stream):
         try:
             self._do(self._connect())
             subjects = options_of(url, ["subjects"]).get("subjects")
-            self.partitions = subjects.split(",") if subjects else sorted(self._do(self._info()).config.subjects)
+            there = self._do(self._info()).config.subjects
+            self.partitions = subjects.split(",") if subjects else sorted(there)
         except BaseException:
             self.close()
             raise
@@ -119,12 +119,9 @@ class NatsStream(Stream):
 
     async def _info(self) -> Any:
         info = await self._js.stream_info(self._url.name)
-        if self._created not in (None, info.created):
-            raise UsageError(
-                f"{self.name} was made anew while it was read, so positions are of other records now; begin without "
-                "the position"
-            )
-        self._created = info.created
+        if self.made not in ("", made := str(info.created)):
+            raise made_anew(self.name)
+        self.made = made
         return info
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:

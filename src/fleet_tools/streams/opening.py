@@ -71,6 +71,13 @@ def lost(path: str, position: int, first: int) -> UsageError:
     )
 
 
+def made_anew(name: str) -> UsageError:
+    """A stream is not the one that positions are of."""
+    return UsageError(
+        f"{name} was made anew since, so positions in it are of other records; begin without the position, in a new job"
+    )
+
+
 def refuse_with(url: StreamUrl, follow: object, threads: int | None, format: object) -> None:
     """UsageError for arguments that are for files."""
     if isinstance(follow, Follow):

@@ -288,18 +288,21 @@ def test_a_reader_that_is_slower_than_retention_is_told(server: NatsServer, alon
         ids(batches)
 
 
-def test_a_stream_that_is_made_anew_is_noticed(server: NatsServer) -> None:
+def test_a_stream_that_is_made_anew_is_noticed(server: NatsServer, alone: None) -> None:
     (url,) = tool("streams").streams_of([server.url("anew")])
     server.make("anew", ["anew"])
     server.publish(("anew", b"%d" % row) for row in range(20))
     with closing(tool("streams").open_stream(url)) as stream:
         records, position = stream.read("anew", stream.bounds("anew")[0])
         assert [one.value for one in records] == [b"%d" % row for row in range(20)]
+        state = fleet.data.files(server.url("anew"), SCHEMA, 10).state_dict()
         server.do("delete_stream", "anew")
         server.make("anew", ["anew"])
         server.publish(("anew", b"%d" % row) for row in range(100, 140))
-        with pytest.raises(UsageError, match="anew was made anew while it was read, .*; begin without the position"):
+        with pytest.raises(UsageError, match="anew was made anew since, .*; begin without the position"):
             stream.read("anew", position)
+    with pytest.raises(UsageError, match="anew was made anew since"):
+        fleet.data.files(server.url("anew"), SCHEMA, 10).load_state_dict(json.loads(json.dumps(state)))
 
 
 def test_a_password_that_is_refused_is_an_error_at_once(tmp_path: Path, alone: None) -> None:

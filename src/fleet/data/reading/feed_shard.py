@@ -42,17 +42,16 @@ class FeedShard(EndlessShard):
     ) -> None:
         self._format = tool("stream_lines")(schema, feed, workers.index)
         self._feed, self._urls = feed, urls
-        self._order = shuffle, seed
+        self._order = {"shuffle": shuffle, "seed": seed}
         self._parts = tool("stream_chunks")(feed).divided(urls, workers)
         files = FileSet({}, dict.fromkeys(self._parts.known, self._format), shuffle, seed)
         super().__init__(PieceReader(files, schema, batch_size, 1, Problems(bad)), workers)
 
     def _new_work(self, workers: Workers) -> FeedWork:
-        shuffle, seed = self._order
         return FeedWork(
             self._feed,
             [FeedPartition(*one) for one in self._parts.own()],
-            seed if shuffle else None,
+            self._order["seed"] if self._order["shuffle"] else None,
             None if self._feed.most is None else block(self._feed.most, workers.index, workers.num)[1],
         )
 
@@ -98,5 +97,4 @@ class FeedShard(EndlessShard):
             registry.remove(self._format.samples)
 
     def _settings(self) -> dict[str, Any]:
-        shuffle, seed = self._order
-        return {"streams": ", ".join(map(str, self._urls)), "shuffle": shuffle, "seed": seed}
+        return {"streams": ", ".join(map(str, self._urls)), **self._order}

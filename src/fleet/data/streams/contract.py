@@ -55,6 +55,8 @@ class Stream(ABC):
     """Its URL without secrets: of errors and positions."""
     partitions: Sequence[str]
     """The same for all workers, in the same order."""
+    made: str = ""
+    """When it was made, if the broker says so: positions are of this one."""
 
     @abstractmethod
     def bounds(self, partition: str) -> tuple[int, int]:

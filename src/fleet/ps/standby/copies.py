@@ -169,13 +169,13 @@ class Copies(Copied):
 
     def _files(self) -> Reply:
         snapshot, segments = newest_snapshot(self._folder), segments_in(self._folder)
-        if snapshot is None and segments[0][0] > 1:  # a file is gone, and the snapshot in its place is being written
+        lsn = 0 if snapshot is None else int(snapshot.stem.rpartition("-")[2])
+        begin = max((first for first, _ in segments if first <= lsn + 1), default=0)
+        if not begin:  # a file is gone, and the snapshot in its place is being written
             raise CommunicationError("the beginning of the journal is lost; wait for the snapshot in its place")
+        self._needs = begin
         if snapshot is None:
-            self._needs = segments[0][0]
-            return self._said(Reply(segment=self._needs))
-        lsn = int(snapshot.stem.rpartition("-")[2])
-        self._needs = max((first for first, _ in segments if first <= lsn + 1), default=segments[0][0])
+            return self._said(Reply(segment=begin))
         runs = sorted(runs_path(snapshot).iterdir()) if runs_path(snapshot).is_dir() else []
         files = [
             ps_pb2.FollowReply.File(name=str(path.relative_to(self._folder)), size=path.stat().st_size)

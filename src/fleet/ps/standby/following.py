@@ -128,6 +128,9 @@ class Following:
                 if tensors and not self._take(bytes(tensors[0])):
                     self._begin_anew("a checkpoint was loaded")
                     continue
+                if reply.segment > self._lsn + 1:
+                    self._begin_anew("a file of its server's journal is gone")
+                    continue
                 if reply.segment:
                     self._segment, self._at, self._rest = reply.segment, 0, b""
                 self._tell(reply)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from fleet.ps.journal.records import read
 from fleet.ps.journal.verify import verify
 from fleet.ps.server.service import Service
 from support.durable.pair import LIMIT_S, Pair, digest, durability_of
+from support.processes import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -104,6 +106,41 @@ def test_a_file_of_the_journal_that_is_gone_costs_a_server_that_runs_nothing(pai
     assert server.standby is not None
     assert not server.standby.failure
     assert digest(pair.copy.state) == digest(server.state)
+
+
+def test_a_copy_is_not_filled_from_an_older_snapshot_whose_journal_is_gone(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = durability_of(pair.server)
+    pair.snapshot(pair.server)
+    pair.train(np.random.default_rng(1))
+    pair.settle()
+    write = own._write_snapshot
+
+    def later() -> None:
+        wait_until(lambda: "cannot follow" in caplog.text or pair.is_settled(), LIMIT_S, "the copy to ask for files")
+        write()
+
+    monkeypatch.setattr(own, "_write_snapshot", later)
+    segments_in(own.folder)[-1][1].unlink()
+    own.scrub.look()
+    pair.settle()
+    assert digest(pair.copy.state) == digest(pair.server.state)
+
+
+def test_a_copy_notices_a_file_that_is_gone_between_two_others(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    own = durability_of(pair.server)
+    pair.drop_copy()
+    for number in (1, 2):
+        own.journal.roll()
+        pair.train(np.random.default_rng(number))
+    segments_in(own.folder)[-2][1].unlink()
+    with caplog.at_level(logging.INFO), ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(pair.add_copy)
+        wait_until(lambda: "begins anew: a file of" in caplog.text or adding.done(), LIMIT_S, "the copy to come so far")
+        own.scrub.look()
+        adding.result(LIMIT_S)
+    assert digest(pair.copy.state) == digest(pair.server.state)
 
 
 def test_a_copy_keeps_what_its_server_has_lost_and_takes_its_place(pair: Pair) -> None:

@@ -63,8 +63,8 @@ def chunks(num_rows: int, width: int) -> Chunks:
 def made_model(folder: Path, asked: argparse.Namespace, form: str) -> ServedModel:
     source = TableSource(asked.width, asked.rows, Unseen(), lambda: None, lambda: chunks(asked.rows, asked.width))
     path = folder / f"rows.{form}.base"
-    base = open_base(path, "rows", source, form, in_memory=asked.in_memory)
-    return ServedModel("base", [ServedTable("rows", asked.width, form, Unseen(), base, None)], [0], [path])
+    base, held = open_base(path, "rows", source, form, in_memory=asked.in_memory)
+    return ServedModel("base", [ServedTable("rows", asked.width, form, Unseen(), base, held, None)], [0], [path])
 
 
 @contextmanager

@@ -26,10 +26,12 @@ from fleet_serve.doors.grpc_door import GrpcDoor
 from fleet_serve.doors.http_door import HttpDoor
 from fleet_serve.following.follower import Follower
 from fleet_serve.rows.bases import FORMATS
-from fleet_serve.rows.model import ServedModel, default_cache, load_model
+from fleet_serve.rows.model import ServedModel, default_cache, load_model, local_cache
 
 LOOK_S = 0.1
 GRACE_S = 5.0
+LEAST_LAG_S = 10.0
+"""The least of --max_lag: twice the time from one empty batch to the next."""
 
 EPILOG = """
 \b
@@ -74,6 +76,10 @@ class ServeOptions:
     threads: int
     allow_anonymous: bool
 
+    def cache_of(self, folder: Path) -> Path:
+        """Where the mapped files of a model lie."""
+        return self.cache or (default_cache(folder) if self.follow is None else local_cache(self.follow))
+
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 120, "help_option_names": ["-h", "--help"]})
 @click.argument("model", required=False, type=click.Path(path_type=Path))
@@ -89,14 +95,18 @@ class ServeOptions:
 @click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the mapped files of tables are made and kept.  [default: .fleet-serve beside the model]",
+    help="Where the mapped files of tables are made and kept.  [default: .fleet-serve beside the model; with --follow "
+    "a folder of this machine, below ~/.cache/fleet/serve]",
 )
 @click.option(
     "--rows", type=click.Choice(sorted(FORMATS)), default="float32", show_default=True, help="How rows are kept."
 )
 @click.option("--in_memory", is_flag=True, help="Read the tables into memory instead of mapping them.")
 @click.option(
-    "--max_lag", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Ready only within S seconds."
+    "--max_lag",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="Ready only within S seconds, 10 or more.",
 )
 @click.option(
     "--max_bytes",
@@ -141,6 +151,11 @@ def _options(typed: dict[str, object]) -> ServeOptions:
         open_sink(options.follow).close()  # refuses what can never be followed
     if options.max_lag is not None and options.follow is None:
         raise UsageError("--max_lag is for a model that follows a job; add --follow URL, or leave it out")
+    if options.max_lag is not None and options.max_lag < LEAST_LAG_S:
+        raise UsageError(
+            f"--max_lag {options.max_lag:g} is below {LEAST_LAG_S:g}, and a job without changes says each 5 s that "
+            f"there are none; give {LEAST_LAG_S:g} or more"
+        )
     return options
 
 
@@ -175,7 +190,7 @@ class ServingProcess:
 
     def _load(self, folder: Path, numbers: Iterable[int] = ()) -> ServedModel:
         options = self._options
-        cache = options.cache or default_cache(folder)
+        cache = options.cache_of(folder)
         has_layers = self._predictor is not None
         model = load_model(
             folder, cache, form=options.rows, in_memory=options.in_memory, numbers=numbers, has_layers=has_layers

@@ -174,8 +174,9 @@ class Follower:
         _log.info("serving base %s, changes up to %s", after.model.name, list(after.model.version.numbers))
         if before is not None:
             before.stream.close()
-            for path in set(before.model.files) - set(after.model.files):
-                path.unlink(missing_ok=True)  # who still answers from it has it mapped
+            for table in before.model.tables.values():
+                if table.held.path not in after.model.files:
+                    table.held.remove()
 
     def _load_next(self) -> None:
         """Have the newest base loaded, unless that is under way."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 import threading
@@ -18,7 +19,7 @@ from fleet.checkpoint import Unseen
 from fleet.errors import UsageError
 from fleet.ps.held.unseen import UnseenRows
 from fleet_serve.columns.raw import RawColumns
-from fleet_serve.rows.bases import base_path, open_base
+from fleet_serve.rows.bases import HeldFile, base_path, open_base, sweep
 from fleet_serve.rows.saved import open_folder
 
 Keys = npt.NDArray[np.int64]
@@ -72,6 +73,8 @@ class ServedTable:
     form: str
     unseen: Unseen
     base: _native.ServedBase
+    held: HeldFile
+    """Its file, which stays as long as this is in use."""
     first: UnseenRows | None
     """First values of keys without a row; None: zeros."""
 
@@ -167,13 +170,12 @@ def load_model(
     `has_layers`: read layers and buffers too, for predictions.
     """
     saved = open_folder(folder)
-    tables, files = [], []
-    for name, source in saved.tables.items():
-        path = base_path(cache, saved.identity, name, form)
-        base = open_base(path, name, source, form, in_memory=in_memory)
+    tables, files = [], [base_path(cache, saved.identity, name, form) for name in saved.tables]
+    sweep(cache, files)
+    for path, (name, source) in zip(files, saved.tables.items(), strict=True):
+        base, held = open_base(path, name, source, form, in_memory=in_memory)
         first = UnseenRows(name, source.width, source.unseen) if source.unseen.reads == "initial" else None
-        tables.append(ServedTable(name, source.width, form, source.unseen, base, first))
-        files.append(path)
+        tables.append(ServedTable(name, source.width, form, source.unseen, base, held, first))
     rows = ", ".join(f"{table.name!r} {len(table.base):,} x {table.width}" for table in tables) or "no tables"
     log.info("serving %s: %s", saved.where, rows)
     columns = None if saved.schema is None else RawColumns(saved.schema, str(saved.where))
@@ -184,3 +186,13 @@ def load_model(
 def default_cache(folder: Path) -> Path:
     """Where mapped files lie unless somebody says otherwise: beside the folder."""
     return folder.absolute().parent / ".fleet-serve"
+
+
+def local_cache(url: str) -> Path:
+    """The same for a model that follows: each base is read once, and its folder may lie on another machine."""
+    try:
+        return Path.home() / ".cache" / "fleet" / "serve" / hashlib.sha256(url.encode()).hexdigest()[:16]
+    except RuntimeError:
+        raise UsageError(
+            "there is no home for the files of tables; name a folder of this machine with --cache"
+        ) from None

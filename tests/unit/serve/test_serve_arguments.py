@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fleet_serve.command import serve
+from fleet_serve.command import _options, serve
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ from fleet_serve.command import serve
     [
         ([], 2, "nothing to serve: name the folder of a model, or what to --follow"),
         (["model", "--max_lag", "3"], 2, "--max_lag is for a model that follows a job; add --follow URL"),
+        (["--follow", "/data/clicks", "--max_lag", "9.5"], 2, "--max_lag 9.5 is below 10, and a job without changes"),
         (["model", "--listen", "here"], 2, "--listen 'here' has no port; write it as HOST:PORT"),
         (
             ["model", "--listen", "0.0.0.0:0"],
@@ -44,3 +45,16 @@ def test_help_teaches() -> None:
         "SIGTERM",
     ):
         assert word in text
+
+
+def test_files_of_a_job_that_is_followed_lie_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    folder = tmp_path / "shared" / "bases" / "base-1"
+    beside, one, other, named = (
+        _options(serve.make_context("fleet-serve", given.split()).params).cache_of(folder)
+        for given in ("m", "m --follow /data/a", "--follow /data/b", "--follow /data/a --cache c")
+    )
+    assert beside == tmp_path / "shared" / "bases" / ".fleet-serve"
+    assert one.parent == other.parent == tmp_path / "home" / ".cache" / "fleet" / "serve"
+    assert one != other
+    assert named == Path("c")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +80,36 @@ def test_files_are_made_once_and_again_where_they_are_not_whole(tmp_path: Path) 
     (found,), version = load_model(folder, tmp_path / "cache").lookup([("user", KEYS)])
     assert np.array_equal(found.rows, ROWS + 1)
     assert version.base != model.version.base
+
+
+def test_a_cache_is_swept_of_what_no_process_uses(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    used = load_model(save_copy(tmp_path / "used", {"t": (KEYS, ROWS)}), cache)
+    (path,) = used.files
+    fresh, old, again, draft, other = (
+        cache / name
+        for name in (
+            "t.00000000000000ff.int8.base",
+            "t.0123456789abcdef.float32.base",
+            "of somebody else.base",
+            ".t.0123.x.base-draft",
+            "other",
+        )
+    )
+    for one in (fresh, old, again, draft, other):
+        shutil.copy(path, one)
+    folder = save_copy(tmp_path / "wanted", {"t": (KEYS, ROWS + 1)})
+    (wanted,) = load_model(folder, cache).files
+    for one in (old, again, draft, other, path, wanted):
+        os.utime(one, (time.time() - 7200, time.time() - 7200))
+    made = wanted.stat().st_ino
+    load_model(folder, cache)
+    assert set(cache.iterdir()) == {path, wanted, fresh, again, other}
+    assert wanted.stat().st_ino == made
+    del used
+    os.utime(path, (time.time() - 7200, time.time() - 7200))
+    load_model(folder, cache)
+    assert not path.exists()
 
 
 def test_rows_in_a_byte_a_value_are_near_and_four_times_smaller(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -303,6 +303,19 @@ def test_a_stream_that_is_made_anew_is_noticed(server: NatsServer, alone: None) 
             stream.read("anew", position)
     with pytest.raises(UsageError, match="anew was made anew since"):
         fleet.data.files(server.url("anew"), SCHEMA, 10).load_state_dict(json.loads(json.dumps(state)))
+
+
+def test_a_connection_that_broke_before_the_first_record_is_made_again(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("fleet_tools.streams.nats_stream.ANSWER_S", 0.5)
+    with nats_server(tmp_path) as server:
+        server.make("broke", ["broke"])
+        (url,) = tool("streams").streams_of([server.url("broke")])
+        with closing(tool("streams").open_stream(url)) as stream:
+            server.kill()
+            server.start()
+            with suppress(ConnectionError):  # the first call may find the old connection
+                stream.bounds("broke")
+            assert stream.bounds("broke")[1] == 1
 
 
 def test_a_password_that_is_refused_is_an_error_at_once(tmp_path: Path, alone: None) -> None:

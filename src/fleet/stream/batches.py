@@ -131,9 +131,7 @@ def unpack(blob: bytes | NDArray[np.uint8], where: str = "a batch") -> ChangeBat
         about = oldest, newest, step, whole, metadata["mark"]
         return ChangeBatch(metadata["stream"], shard, number, tables, dense, *about)
     except (KeyError, ValueError) as error:
-        raise DamagedBatchError(
-            f"{where} is damaged: it is no batch of changes ({error}); take the newest base"
-        ) from None
+        raise DamagedBatchError(f"{where} is damaged: it is no batch of changes ({error}); {_REMEDY}") from None
 
 
 def _contents(

@@ -1,7 +1,7 @@
 """Where the batches of a stream lie: a folder, by names that sort as they were made.
 
     stream.json                                     what the stream is of, and its newest base
-    batches/STREAM/shard-00000/00000000000000000042    one batch, written under another name and renamed
+    batches/STREAM/shard-00000/00000000000000000042    one batch, written under another name and linked
     bases/base-000001/                              an inference copy, whatever the batches lie in
 
 Another kind of sink is a class with the methods of `Sink`, and its scheme in `open_sink`.
@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from errno import ENOSYS, EOPNOTSUPP, EPERM
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
@@ -30,7 +31,7 @@ class Sink(Protocol):
     """The folder of bases, which servers and followers share."""
 
     def put(self, stream: str, shard: int, number: int, blob: bytes) -> None:
-        """Keep a batch: whole, or not at all."""
+        """Keep a batch: whole, or not at all; FileExistsError if there is another of that number."""
 
     def get(self, stream: str, shard: int, number: int) -> bytes | None:
         """The bytes of a batch; None if it is not there."""
@@ -63,10 +64,14 @@ class FolderSink:
         self.bases = self.home / "bases"
 
     def put(self, stream: str, shard: int, number: int, blob: bytes) -> None:
-        """Write a file under another name, and rename it."""
+        """Write a file under another name, and link it."""
         path = self._file(stream, shard, number)
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._write(path, blob)
+        try:
+            self._write(path, blob, _link)
+        except FileExistsError:
+            if path.read_bytes() != blob:  # else it was put before, and the answer was lost
+                raise
 
     def get(self, stream: str, shard: int, number: int) -> bytes | None:
         """Read a file."""
@@ -119,16 +124,24 @@ class FolderSink:
         return [int(name) for name in names if name.isdecimal()]
 
     @staticmethod
-    def _write(path: Path, data: bytes) -> None:
+    def _write(path: Path, data: bytes, put: Callable[[Path, Path], None] = os.replace) -> None:
         """Not forced to the disk: what a loss of power takes, the next base brings."""
-        new = path.with_name(f".{path.name}.{os.getpid()}")
+        new = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
         try:
             new.write_bytes(data)
-            new.replace(path)
-        except OSError:
+            put(new, path)
+        finally:
             with suppress(OSError):
                 new.unlink()
+
+
+def _link(new: Path, path: Path) -> None:
+    try:
+        os.link(new, path)
+    except OSError as error:
+        if error.errno not in (EPERM, EOPNOTSUPP, ENOSYS):
             raise
+        os.replace(new, path)  # a file system without links
 
 
 def _folder(url: str) -> Sink:

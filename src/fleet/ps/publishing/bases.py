@@ -1,7 +1,8 @@
 """The bases of a stream: inference copies, of which each server writes its part while training goes on.
 
-    bases/wanted-00001                    server 1 has lost its place: somebody who follows cannot go on by batches
+    bases/wanted-00001-STREAM             server 1 has lost its place: somebody who follows cannot go on by batches
     bases/.base-000002.writing-1a2b3c4d/  what server 0 has begun, and all servers write into
+        of-STREAM                         whose base it is to be
         TABLE.part-001-of-002.values.npy  as in any inference copy
         shard-00001.safetensors           the dense blocks of server 1; and that its part is complete, at which batch
     bases/base-000002/                    what server 0 has made of it; then `stream.json` names it
@@ -59,32 +60,26 @@ class BasePart(NamedTuple):
     kept: dict[str, NDArray[Any]]
 
 
-def want(bases: Path, server: int) -> None:
+def want(bases: Path, server: int, stream: str) -> None:
     """Have server 0 begin a base."""
     bases.mkdir(parents=True, exist_ok=True)
-    _wanted(bases, server).touch()
+    (bases / f"wanted-{server:05}-{stream}").touch()
 
 
-def want_no_more(bases: Path, server: int) -> None:
+def want_no_more(bases: Path, server: int, stream: str) -> None:
     """A server begins to write its part in a base."""
-    _wanted(bases, server).unlink(missing_ok=True)
+    (bases / f"wanted-{server:05}-{stream}").unlink(missing_ok=True)
 
 
-def wanted_by_servers(bases: Path) -> list[Path]:
+def wanted_by_servers(bases: Path, stream: str) -> list[Path]:
     """What says which servers have begun no part yet in the base that they want."""
-    return [one for one in bases.glob("wanted-*") if one.name.removeprefix("wanted-").isdecimal()]
+    return list(bases.glob(f"wanted-[0-9]*-{stream}"))
 
 
-def _wanted(bases: Path, server: int) -> Path:
-    return bases / f"wanted-{server:05}"
-
-
-def begun(bases: Path) -> Path | None:
-    """The folder that servers write their parts into now."""
-    try:
-        found = [one for one in bases.iterdir() if _WRITING.fullmatch(one.name)]
-    except FileNotFoundError:
-        return None
+def begun(bases: Path, stream: str = "") -> Path | None:
+    """The folder that servers of a stream, or of any, write their parts into now."""
+    mark = f"of-{stream}" if stream else ""
+    found = [one for one in bases.glob(".base-*") if _WRITING.fullmatch(one.name) and (one / mark).exists()]
     return max(found, default=None)
 
 
@@ -132,37 +127,39 @@ class BaseKeeper:
         head = None if text is None else StreamHead.from_text(text, str(self._sink.home))
         newest = max((one.name for one in self._bases.glob("base-*")), default="")
         if writing is not None or head is None or (head.stream, head.base.folder) != (self._stream, newest):
-            want(self._bases, 0)
+            want(self._bases, 0, self._stream)
         if writing is not None:
             checkpoint.abort(writing)
 
     def look(self) -> None:
         """Go on with what is to be done; CheckpointError or OSError where that cannot be done now."""
-        writing = begun(self._bases)
+        writing = begun(self._bases, self._stream)
         if writing is None:
             self._begin_if_wanted()
         elif all((writing / _part_name(server)).exists() for server in range(self._job.num_servers)):
             try:
                 self._commit(writing)
             except BaseException:
-                want(self._bases, 0)
+                want(self._bases, 0, self._stream)
                 checkpoint.abort(writing)  # all parts are written again
                 raise
 
     def _begin_if_wanted(self) -> None:
         wanted = sorted(self._bases.glob("wanted-by-*"))
         may_ask = not self._begun_at or time.monotonic() - self._begun_at > ASKED_EVERY_S
-        if not wanted_by_servers(self._bases) and not (wanted and may_ask):
+        if not wanted_by_servers(self._bases, self._stream) and not (wanted and may_ask):
             return
         self._bases.mkdir(parents=True, exist_ok=True)
         names = [found[1] for one in self._bases.iterdir() if (found := _NAME.search(one.name))]
-        checkpoint.begin(self._bases / f"base-{max(map(int, names), default=0) + 1:06}", checkpoint.InferenceIndex)
+        name = f"base-{max(map(int, names), default=0) + 1:06}"
+        (checkpoint.begin(self._bases / name, checkpoint.InferenceIndex) / f"of-{self._stream}").touch()
         self._wanted, self._begun_at = wanted, time.monotonic()
 
     def _commit(self, writing: Path) -> None:
         parts = [_read_part(writing, server, self._stream) for server in range(self._job.num_servers)]
         for server in range(self._job.num_servers):
             (writing / _part_name(server)).unlink()
+        (writing / f"of-{self._stream}").unlink()
         folder = self._bases / writing.name[1:].partition(".")[0]
         index = checkpoint.InferenceIndex(
             max(part.version for part in parts),
@@ -211,7 +208,9 @@ class BaseKeeper:
             if len(self._kept) == KEPT:  # those who follow another stream have had time to see that it is over
                 self._sink.drop_others(self._stream)
                 for one in self._bases.iterdir():
-                    if _NAME.fullmatch(one.name) and one.name not in kept:
+                    if _WRITING.fullmatch(one.name):
+                        checkpoint.abort(one)
+                    elif _NAME.fullmatch(one.name) and one.name not in kept:
                         remove(one, checkpoint.InferenceIndex)
 
 
@@ -223,9 +222,7 @@ def _read_part(writing: Path, server: int, stream: str) -> BasePart:
         raise CheckpointError(f"cannot read {path}: {error.strerror}; the base is written again") from error
     metadata, dense, kept = metadata_of(data, str(path)), {}, {}
     if metadata.get("stream") != stream:
-        raise CheckpointError(
-            f"{path} is of stream {metadata.get('stream')!r}, not {stream}; the base is written again"
-        )
+        raise CheckpointError(f"{path} is of another stream than {stream}; the base is written again")
     for name, array in decode(data, str(path)).items():
         kind, _, rest = name.partition("/")
         if kind == "kept":

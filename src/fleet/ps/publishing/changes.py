@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,15 +73,12 @@ class DenseChanges:
 
 def dense_blocks(holdings: Holdings) -> dict[tuple[str, int], NDArray[np.float32]]:
     """The values of all dense blocks of a server, by parameter and first element."""
-    return dict(_blocks(holdings))
-
-
-def _blocks(holdings: Holdings) -> Iterator[tuple[tuple[str, int], NDArray[np.float32]]]:
-    dense, groups = holdings.job.dense, holdings.read_dense()
-    for group, values in enumerate(groups):
+    found, dense = {}, holdings.job.dense
+    for group, values in enumerate(holdings.read_dense()):
         begin = 0
         for block in dense.blocks:
             if (block.server, block.group) == (holdings.server, group):
                 end = begin + block.end - block.begin
-                yield (block.parameter, block.begin), np.array(values[begin:end], np.float32)
+                found[block.parameter, block.begin] = np.array(values[begin:end], np.float32)
                 begin = end
+    return found

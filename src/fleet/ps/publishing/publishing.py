@@ -40,7 +40,6 @@ LAST_S = 5.0
 """How long a server that ends tries to publish its last changes."""
 LATER_S = 2.0
 """How long after a failure the next try begins."""
-
 LEAST_BEHIND = 64 << 20
 """Bytes of batches behind a base before another is written for their size, however small the tables are."""
 
@@ -63,27 +62,29 @@ class Publishing:
         core = self._core
         with self._lock:
             asked = PublishTo() if core.is_copy or core.is_moved else core.state.publish
-            if self.running is not None and self.running.asked != asked:
-                self.running.close(is_told=True)
+            former = self.running if self.running is not None and self.running.asked != asked else None
+            if former is not None:
+                former.end(is_told=True)
                 self.running = None
-            if self._is_closed:
-                return
-            if self.running is None and asked.url and core.state.holdings is not None:
-                self.running = Publisher(core, core.state.holdings, asked)
+            if not self._is_closed and self.running is None and asked.url and core.state.holdings is not None:
+                self.running = Publisher(core, core.state.holdings, asked, former)
+        if former is not None:
+            former.join()
 
     def close(self) -> None:
         """Publish what has changed last, and stop."""
         with self._lock:
-            self._is_closed = True
-            if self.running is not None:
-                self.running.close()
+            self._is_closed, running = True, self.running
+        if running is not None:
+            running.end()
+            running.join()
 
 
 class Publisher:
     """The thread, for one place to publish to."""
 
-    def __init__(self, core: Core, holdings: Holdings, asked: PublishTo) -> None:
-        self.asked = asked
+    def __init__(self, core: Core, holdings: Holdings, asked: PublishTo, former: Publisher | None = None) -> None:
+        self.asked, self._former = asked, former
         self._core, self._holdings = core, holdings
         self._sink: Sink = open_sink(asked.url)
         self._stream = ""
@@ -108,10 +109,11 @@ class Publisher:
         self._part: threading.Thread | None = None
         self._part_of: Path | None = None
         self._trouble = ""
-        self._is_lost = False
-        """Whether another job has taken the place."""
+        self._is_announced = self._is_lost = False
+        """Whether `stream.json` has named this stream; whether another job has taken the place since."""
         self.num_batches = self.num_bytes = self.num_failures = 0
         self._closed = threading.Event()
+        self._is_told = False
         self._deadline: float | None = None
         self._thread = threading.Thread(target=self._run, name="fleet-publish", daemon=True)
         self._thread.start()
@@ -126,21 +128,27 @@ class Publisher:
         """How many bases server 0 has completed."""
         return 0 if self._keeper is None else self._keeper.num_written
 
-    def close(self, *, is_told: bool = False) -> None:
-        """Publish what is left, unless it was told to stop, and end; idempotent."""
-        self._deadline = self._deadline or time.monotonic() + (0.0 if is_told else LAST_S)
+    def end(self, *, is_told: bool = False) -> None:
+        """Have it end: once it has published what is left, unless it was told to stop; idempotent."""
+        self._is_told, self._deadline = is_told, self._deadline or time.monotonic() + (0.0 if is_told else LAST_S)
         self._closed.set()
-        self._thread.join(None if is_told or self._core.is_closed else 2 * LAST_S)
-        if self._thread.is_alive():  # it waits for a copy that may be gone, until the server is closed
-            return
+
+    def join(self) -> None:
+        """Wait for its end, but not for a place that hangs, or a copy that is gone."""
+        self._thread.join(LAST_S if self._is_told or self._core.is_closed else 2 * LAST_S)
+
+    def _run(self) -> None:
+        if self._former is not None:
+            self._former.join()
+        self._go_on()
         if self._part is not None:
-            self._part.join()
-        if is_told and not self._core.is_moved:
+            self._part.join(LAST_S)
+        if self._is_told and not self._core.is_moved:
             with suppress(FleetError), self._core.gate.closed:
                 self._core.change(Kind.MARK, [mark_part(_CONSUMER, "", "")])
         self._sink.close()
 
-    def _run(self) -> None:
+    def _go_on(self) -> None:
         wait_s = 0.0
         while not self._closed.wait(wait_s):
             began = time.monotonic()
@@ -157,11 +165,12 @@ class Publisher:
         if self._core.is_moved or self._is_lost:
             return True
         try:
-            if not (self._stream or self._begin()):
-                return True
-            self._publish()
-            self._look_at_bases()
+            if self._stream or self._begin():
+                self._publish()
+                self._look_at_bases()
         except Exception as error:  # of any kind: a thread that is gone publishes no more, and says nothing
+            if isinstance(error, FileExistsError):  # this life is not the only one: it goes on behind the other
+                self._stream = ""
             self.num_failures += 1
             why = (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
             if why != self._trouble:
@@ -177,9 +186,9 @@ class Publisher:
         """Whether no server waits for a part that this one has in a base."""
         if not self._stream or self._core.is_moved or self._is_lost:
             return True
-        writing = begun(self._sink.bases)
+        writing = begun(self._sink.bases, self._stream)
         has_part = writing is None or (self._keeper is None and writing == self._part_of)
-        return has_part and not wanted_by_servers(self._sink.bases)
+        return has_part and not wanted_by_servers(self._sink.bases, self._stream)
 
     def _begin(self) -> bool:
         """Find out where a former life of this server has stopped; False while the job has not begun."""
@@ -194,6 +203,7 @@ class Publisher:
         if holdings.server == 0:
             keeper = BaseKeeper(holdings, self._sink, stream, self.asked.every_s)
             keeper.begin()
+        self._cuts, self._packed, self._dense_changes = deque(), None, DenseChanges()
         self._number, self._mark, self._marked, self._keeper, self._stream = newest, mark, mark, keeper, stream
         _log.info("publishing to %s, stream %s, behind batch %d", self.asked.url, stream, newest)
         return True
@@ -202,7 +212,7 @@ class Publisher:
         """Put what is under way into the sink, then mark, and put what has changed."""
         if not self._cuts:
             self._take()
-        while self._cuts:
+        while self._cuts and not self._is_told:
             is_last = len(self._cuts) == 1
             if self._packed is None:
                 self._packed = self._next(is_last=is_last)
@@ -247,7 +257,7 @@ class Publisher:
         self._visible_at, self._put_at = marked_at, 0.0  # an empty batch, if nothing else, shows the gap
         self._dense_changes.forget()
         self._part_of = None  # of a base that is being written it writes its part again
-        want(self._sink.bases, self._holdings.server)
+        want(self._sink.bases, self._holdings.server, self._stream)
 
     def _next(self, *, is_last: bool) -> bytes:
         """The next batch; empty bytes if there is nothing to say."""
@@ -255,31 +265,23 @@ class Publisher:
         dense = self._dense if is_last else {}
         if not keys and not dense and time.monotonic() - self._put_at < IDLE_S:
             return b""
-        batch = ChangeBatch(
-            self._stream,
-            holdings.server,
-            number,
-            read_rows(holdings, keys),
-            dense,
-            self._visible_at,
-            self._marked_at,
-            self._step,
-            number if is_last else self._whole,
-            self._marked if is_last else self._mark,
-        )
-        return pack(batch)
+        about = self._visible_at, self._marked_at, self._step, number if is_last else self._whole
+        mark = self._marked if is_last else self._mark
+        return pack(ChangeBatch(self._stream, holdings.server, number, read_rows(holdings, keys), dense, *about, mark))
 
     def _look_at_bases(self) -> None:
+        self._refuse_others()
+        if self._is_told or self._is_lost:
+            return
         if self._keeper is not None:
             self._keeper.look()
-            self._refuse_others()
-        writing = begun(self._sink.bases)
+        writing = begun(self._sink.bases, self._stream)
         if writing is None and self._behind_base > max(LEAST_BEHIND, 2 * self._base_bytes()):
-            want(self._sink.bases, self._holdings.server)  # then batches behind the base before are removed
+            want(self._sink.bases, self._holdings.server, self._stream)  # then older batches are removed
         if writing is None or writing == self._part_of or (self._part is not None and self._part.is_alive()):
             return
         self._part_of, self._behind_base = writing, 0
-        want_no_more(self._sink.bases, self._holdings.server)
+        want_no_more(self._sink.bases, self._holdings.server, self._stream)
         self._part = threading.Thread(target=self._write_part, args=(writing, self._number), name="fleet-base")
         self._part.daemon = True
         self._part.start()
@@ -297,7 +299,7 @@ class Publisher:
                 self.num_failures += 1
                 _log.warning("server %d cannot write its part of a base: %s", self._holdings.server, error)
             with suppress(OSError):
-                want(self._sink.bases, self._holdings.server)
+                want(self._sink.bases, self._holdings.server, self._stream)
             self._part_of = None
 
     def _refuse_late(self) -> None:
@@ -307,12 +309,15 @@ class Publisher:
     def _refuse_others(self) -> None:
         """Stop where another job has taken the place; a `stream.json` that somebody has removed is written again."""
         now = time.monotonic()
-        if now - self._checked_at < IDLE_S:
+        if self._is_announced and now - self._checked_at < IDLE_S:
             return
         self._checked_at, text = now, self._sink.head()
-        if text is None:
-            want(self._sink.bases, 0)
-        elif self.num_bases and (there := StreamHead.from_text(text, self.asked.url).stream) != self._stream:
+        there = "" if text is None else StreamHead.from_text(text, self.asked.url).stream
+        if there == self._stream:
+            self._is_announced = True
+        elif self._is_announced and not there and self._keeper is not None:
+            want(self._sink.bases, 0, self._stream)
+        elif self._is_announced and there:
             self._is_lost = True
             _log.error(
                 "another job publishes to %s, stream %s: nothing more is published there from here, stream %s; give "

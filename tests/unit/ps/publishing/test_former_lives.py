@@ -12,6 +12,8 @@ import pytest
 from fleet.ps.publishing.bases import BaseKeeper, begun
 from fleet.ps.publishing.publishing import Publisher
 from fleet.ps.server.service import Service
+from fleet.stream import ChangeBatch
+from fleet.stream.batches import pack
 from fleet.stream.sinks import FolderSink
 from support.parity.training import joined, served, strategy
 from support.processes import wait_until
@@ -150,3 +152,79 @@ def test_large_dense_parameters_are_published_at_the_end(tmp_path: Path, monkeyp
         services[0].close()
     follower.step()
     assert all(np.array_equal(follower.dense[name], values) for name, values in truth.items())
+
+
+def test_two_jobs_in_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every server of the first stops, and leaves the bases of the second alone."""
+    monkeypatch.setattr("fleet.ps.publishing.publishing.IDLE_S", 0.05)
+    monkeypatch.setattr("fleet.ps.publishing.bases.ASKED_EVERY_S", 0.0)
+    with served(2) as (endpoints, first), joined(endpoints, strategy=strategy("async")) as one:
+        one.fleet.publish(tmp_path, every_s=EVERY_S)
+        one.train(0, 2)
+        Follower(tmp_path)
+        wait_until(lambda: all(publisher_of(server)._is_announced for server in first), LIMIT_S, "all to see it")
+        with served(2) as (endpoints, second), joined(endpoints, strategy=strategy("async")) as other:
+            other.fleet.publish(tmp_path, every_s=EVERY_S)
+            other.train(0, 2)
+            wait_until(lambda: all(publisher_of(server)._is_lost for server in first), 5.0, "the first job to stop")
+            one.train(2, 4)
+            other.train(2, 4)
+            bases = tmp_path / "bases"
+            wait_until(lambda: not list(bases.glob("wanted-*")), LIMIT_S, "the first base")
+            (bases / "wanted-by-somebody").touch()
+            wait_until(lambda: not list(bases.glob("wanted-*")), LIMIT_S, "a base that is asked for")
+            follower = Follower(tmp_path)
+            follower.until(lambda: follower.equals(second), "what the second job has")
+            assert follower.stream.head.stream == publisher_of(second[1])._stream
+            assert list((tmp_path / "batches").iterdir()) == [tmp_path / "batches" / head_of(tmp_path)]
+
+
+def test_a_place_that_hangs_holds_up_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet.ps.publishing.publishing.LAST_S", 0.1)
+    put, hangs, goes_on = FolderSink.put, threading.Event(), threading.Event()
+
+    def put_late(self: FolderSink, stream: str, shard: int, number: int, blob: bytes) -> None:
+        if self.home.name == "hung":
+            hangs.set()
+            assert goes_on.wait(LIMIT_S)
+        put(self, stream, shard, number, blob)
+
+    monkeypatch.setattr(FolderSink, "put", put_late)
+    try:
+        with served(1) as (endpoints, services), joined(endpoints) as one:
+            one.fleet.publish(tmp_path / "hung", every_s=EVERY_S)
+            one.train(0, 1)
+            assert hangs.wait(LIMIT_S)
+            former = publisher_of(services[0])
+            told = threading.Thread(target=one.fleet.publish, args=(tmp_path / "other",))
+            calls = [told, threading.Thread(target=services[0].close)]
+            for call in calls:
+                call.start()
+                call.join(5.0)
+            assert not any(call.is_alive() for call in calls)
+            assert former._thread.is_alive()
+    finally:
+        goes_on.set()
+    former._thread.join(LIMIT_S)
+    assert not former._thread.is_alive()
+
+
+def test_a_number_is_put_once(tmp_path: Path) -> None:
+    """Another life of the server, which it has followed or which has followed it, may have given the number."""
+    with served(1) as (endpoints, services), joined(endpoints) as one:
+        one.fleet.publish(tmp_path, every_s=EVERY_S)
+        one.train(0, 2)
+        follower = Follower(tmp_path)
+        follower.until(lambda: follower.equals(services), "the first steps")
+        sink, stream = FolderSink(str(tmp_path)), follower.stream.head.stream
+        _, at = sink.span(stream, 0)
+        stranger = pack(ChangeBatch(stream, 0, at + 1, mark="of another life", whole=at + 1))
+        sink.put(stream, 0, at + 1, stranger)
+        sink.put(stream, 0, at + 1, stranger)
+        one.train(2, 6)
+        follower.until(lambda: follower.equals(services), "what comes behind a base")
+        assert sink.get(stream, 0, at + 1) == stranger
+        assert follower.num_bases == 2
+        with pytest.raises(FileExistsError):
+            sink.put(stream, 0, at + 1, b"another")
+        assert not list(tmp_path.glob("batches/*/*/.*"))

@@ -60,8 +60,7 @@ class StreamHead(Formed):
     @property
     def fingerprint(self) -> dict[str, object]:
         """What must be equal for one stream to take the place of another: the model."""
-        form = self.to_json()
-        return {name: form[name] for name in ("tables", "dense")}
+        return {name: one for name, one in self.to_json().items() if name in ("tables", "dense")}
 
     def to_text(self) -> str:
         """What is written."""
@@ -77,8 +76,9 @@ class StreamHead(Formed):
                     f"{where} has the format {found!r:.60}, known here is {FORMAT!r}; update what follows"
                 )
             head = cls.from_json(fields)
-            if len(head.base.numbers) != head.num_shards or head.num_shards < 1:
-                raise CheckpointError(f"{where} is damaged: {head.num_shards} shards, numbers {head.base.numbers}")
+            is_odd = any("/" in name or name in ("", ".", "..") for name in (head.stream, head.base.folder))
+            if len(head.base.numbers) != head.num_shards or is_odd:
+                raise CheckpointError(f"{where} is damaged: {head.num_shards} shards, {head.stream!r}, {head.base}")
         except CheckpointError as error:
             raise StreamError(f"{error}; have the job publish elsewhere, or remove that file") from None
         return head

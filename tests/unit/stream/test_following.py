@@ -190,6 +190,16 @@ def test_a_batch_is_the_same_after_packing() -> None:
     assert (empty.number, empty.newest) == (9, 3.0)
 
 
+@pytest.mark.parametrize(
+    ("stream", "folder"), [("one", "/x"), ("one", "../x"), ("..", "x"), ("../one", "x"), ("one", "")]
+)
+def test_a_head_that_leads_out_of_its_folder_is_refused(stream: str, folder: str) -> None:
+    text = StreamHead(stream, 1, {}, {}, 0.5, StreamBase(folder, (0,))).to_text()
+    with pytest.raises(StreamError, match="here is damaged: 1 shards, "):
+        StreamHead.from_text(text, "here")
+    StreamHead.from_text(text.replace(f'"{stream}"', '"one"').replace(f'"{folder}"', '"x"'), "here")
+
+
 def test_a_batch_of_a_later_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleet.stream.batches.FORMAT", "fleet changes 2")
     blob = pack(ChangeBatch("one", 0, 1))

@@ -17,16 +17,18 @@ Others show the token: `Authorization: Bearer TOKEN`. What is refused has {"erro
 from __future__ import annotations
 
 import hmac
+import io
 import json
 import logging
 import socket
 import ssl
 import threading
+import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from fleet.errors import EndpointError, FleetError, NotReadyError
+from fleet.errors import EndpointError, FleetError, NotReadyError, UsageError
 from fleet.net import Endpoint, own_address
 from fleet.ps.wire.budget import in_words
 from fleet.ps.wire.trust.own_token import check_exposure
@@ -36,8 +38,10 @@ from fleet_serve.doors.figures import exposition
 from fleet_serve.doors.json_forms import info, lookup, predict
 
 PATIENCE_S = 10.0
-"""How long a caller may take to ask, or to take a part of an answer."""
+"""How long a caller may take to begin, for a whole head, and for a body of `BODY_BYTES`; a longer one has longer."""
+BODY_BYTES = 10 << 20
 IDLE_S = 60.0
+"""How long a caller may take to ask again, or to take an answer."""
 MOST_CONNECTIONS = 256
 
 _log = logging.getLogger("fleet.serve")
@@ -162,21 +166,52 @@ class _Server(ThreadingHTTPServer):
         _log.debug("a caller by HTTP failed", exc_info=True)
 
 
+class _Input(io.RawIOBase):
+    """What a caller sends, up to a moment: one byte after the other takes no longer than all at once."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.deadline: float | None = time.monotonic() + PATIENCE_S
+        """By when all must be there; None: it begins with the next byte, which may take `IDLE_S`."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left_s = IDLE_S if self.deadline is None else self.deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the request did not come in time")
+        self._connection.settimeout(left_s)
+        size = self._connection.recv_into(buffer)
+        self.deadline = self.deadline or time.monotonic() + PATIENCE_S
+        return size
+
+
 class _Handler(BaseHTTPRequestHandler):
-    timeout = IDLE_S
     protocol_version = "HTTP/1.1"
     server_version = "fleet-serve"
     sys_version = ""
     server: _Server
 
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self._input = _Input(self.connection)
+        self.rfile = io.BufferedReader(self._input, 1 << 16)
+
+    def handle_one_request(self) -> None:
+        """One request, in its time, and its answer."""
+        super().handle_one_request()
+        self._input.deadline = None
+
     def do_GET(self) -> None:
         answers = self.server.answers
         if self.path == "/healthz":
-            self._answer(HTTPStatus.OK, {"status": "ok"})
+            self._answer(HTTPStatus.OK, json.dumps({"status": "ok"}).encode())
         elif self.path == "/readyz":
             why = answers.why_not_ready()
             status = HTTPStatus.SERVICE_UNAVAILABLE if why else HTTPStatus.OK
-            self._answer(status, {"error": why} if why else {"status": "ok"})
+            self._answer(status, json.dumps({"error": why} if why else {"status": "ok"}).encode())
         elif self._is_admitted():
             if self.path == "/metrics":
                 self._told(lambda: exposition(answers))
@@ -202,8 +237,12 @@ class _Handler(BaseHTTPRequestHandler):
             )
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{text} time, or raise --max_bytes of the server")
         else:
+            self._input.deadline = time.monotonic() + PATIENCE_S * (1 + int(length) / BODY_BYTES)
             data = self.rfile.read(int(length))
-            self._told(lambda: call(self.server.answers, data))
+            if len(data) == int(length):
+                self._told(lambda: call(self.server.answers, data))
+            else:
+                self.close_connection = True
 
     def _is_admitted(self) -> bool:
         if self.server.admits(self.headers.get("Authorization", "")):
@@ -213,7 +252,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _told(self, call: Any) -> None:
         try:
-            self._answer(HTTPStatus.OK, call())
+            told = call()
+            data = told if isinstance(told, bytes) else json.dumps(told, separators=(",", ":")).encode()
+            if len(data) > (most := self.server.answers.most_bytes):
+                raise UsageError(
+                    f"the answer would have {in_words(len(data))}, over the limit of {in_words(most)}; ask for less at "
+                    "a time, by gRPC, or raise --max_bytes of the server"
+                )
+            self._answer(HTTPStatus.OK, data, is_text=isinstance(told, bytes))
         except NotReadyError as error:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except FleetError as error:
@@ -229,11 +275,10 @@ class _Handler(BaseHTTPRequestHandler):
         """One line, and the connection ends: what else the caller has sent is not read."""
         self.server.answers.refused("http")
         self.close_connection = True
-        self._answer(status, {"error": text})
+        self._answer(status, json.dumps({"error": text}).encode())
 
-    def _answer(self, status: HTTPStatus, value: object) -> None:
-        is_text = isinstance(value, bytes)
-        data = value if isinstance(value, bytes) else json.dumps(value, separators=(",", ":")).encode()
+    def _answer(self, status: HTTPStatus, data: bytes, *, is_text: bool = False) -> None:
+        self.connection.settimeout(IDLE_S)
         self.send_response(status)
         self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8" if is_text else "application/json")
         self.send_header("Content-Length", str(len(data)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -140,6 +142,7 @@ def doors_call(doors: Doors) -> Any:
         ("/v1/lookup", {"tables": {"user": [2**63]}}, 400, "keys of table 'user' must be int64"),
         ("/v1/lookup", {"tables": {"x": [1]}}, 400, "there is no table 'x'"),
         ("/v1/lookup", {"tables": {"user": [1] * 5000}}, 400, "the answer would have"),
+        ("/v1/lookup", {"tables": {"user": [1] * 4000}}, 400, "the answer would have"),
         ("/v1/look", {"tables": {}}, 404, "nothing is posted to /v1/look"),
         ("/v2", None, 404, "there is no /v2"),
     ],
@@ -155,6 +158,43 @@ def test_a_request_of_a_gigabyte_is_refused_unread(doors: Doors) -> None:
     assert status == 413
     assert answer["error"].startswith("the request has 1 GiB, over the limit of 65,536 bytes; ask for fewer")
     assert doors.ask("/v1/lookup", b"{}", Content_Length="-1")[0] == 411
+
+
+@pytest.mark.parametrize(
+    "head", ["GET /healthz HTTP/1.1\r\nX: ", "POST /v1/lookup HTTP/1.1\r\nContent-Length: 500\r\n{}"]
+)
+def test_a_caller_who_sends_a_byte_at_a_time_holds_no_place(
+    doors: Doors, monkeypatch: pytest.MonkeyPatch, head: str
+) -> None:
+    monkeypatch.setattr("fleet_serve.doors.http_door.PATIENCE_S", 0.3)
+    with socket.create_connection((LOOPBACK, doors.http.endpoint.port), timeout=0.02) as caller:
+        caller.sendall(head.format(f"Authorization: Bearer {TOKEN}\r\n\r\n").encode())
+        deadline = time.monotonic() + 5.0
+        while time.monotonic() < deadline:
+            try:
+                caller.sendall(b"1")
+                assert caller.recv(1) == b""
+                break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+        else:
+            pytest.fail("it was read on for 5 s")
+
+
+def test_a_connection_is_used_again(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet_serve.doors.http_door.PATIENCE_S", 0.3)
+    connection = http.client.HTTPConnection(LOOPBACK, doors.http.endpoint.port, timeout=20)
+    data = json.dumps({"tables": {"user": [3]}})
+    connection.connect()
+    used = connection.sock
+    for _ in range(3):
+        connection.request("POST", "/v1/lookup", data, {"Authorization": f"Bearer {TOKEN}"})
+        assert json.loads(connection.getresponse().read())["tables"]["user"]["rows"] == [ROWS[0].tolist()]
+        assert connection.sock is used
+        time.sleep(0.2)
+    connection.close()
 
 
 def test_strangers_learn_whether_it_is_there_and_nothing_else(doors: Doors, caplog: pytest.LogCaptureFixture) -> None:

@@ -104,7 +104,7 @@ test: setup  ## Run the tests; of long sweeps a sample
 	$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs=$$(($$(nproc) + 2)) \
 		CMAKE_BUILD_PARALLEL_LEVEL=1 SELECT='$(SELECT)' $(PARTS:%=part-%) & wait $$!; status=$$?; \
 	grep -hE '^(FAILED|ERROR) ' $(LOGS)/*.log; \
-	for part in $(PARTS); do printf '%-7s %s\n' $$part "$$(tail -n 1 $(LOGS)/$$part.log)"; done; \
+	for part in $(PARTS); do printf '%-7s %s\n' $$part "$$(grep -aE '(passed|failed|error).* in |Total Test time' $(LOGS)/$$part.log | tail -n 1)"; done; \
 	echo "$$(($$(date +%s) - begin)) s in all; $$(test $$status = 0 && echo passed || echo FAILED)"; exit $$status
 
 part-%: RUN = $(BIN)/python -m pytest -p no:cacheprovider $(SELECT) $(or $(FOLDERS),tests/$*)

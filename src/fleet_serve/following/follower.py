@@ -139,7 +139,7 @@ class Follower:
         try:
             side.take(time.monotonic() + LOOK_S)
         except StartOverError as error:
-            self._why_stale = str(error)
+            self._why_stale, self._why_failed = str(error), ""
             _log.warning("%s; what is loaded goes on answering meanwhile", error)
         finally:
             self._counts = replace(self._counts, num_batches=self._counts.num_batches + side.num_batches - before)

@@ -80,6 +80,8 @@ class ChangeBatch:
     """The last batch, this one or one before, with which everything of a moment is there: large ones are cut up."""
     mark: str = ""
     """The server's own name for that moment."""
+    after: str = ""
+    """The mark of the batch before; who has taken that with another mark has taken one that was replaced."""
 
     @property
     def is_empty(self) -> bool:
@@ -99,7 +101,7 @@ def pack(batch: ChangeBatch) -> bytes:
         tensors[f"gone/{name}"] = changes.gone
     for (name, offset), values in batch.dense.items():
         tensors[f"dense/{offset}/{name}"] = values
-    metadata = {"format": FORMAT, "stream": batch.stream, "mark": batch.mark}
+    metadata = {"format": FORMAT, "stream": batch.stream, "mark": batch.mark, "after": batch.after}
     metadata |= {name: str(getattr(batch, name)) for name in _NUMBERS}
     metadata |= {name: repr(float(getattr(batch, name))) for name in _SECONDS}
     parts, _ = encoded(tensors, metadata, with_sum=True)
@@ -128,7 +130,7 @@ def unpack(blob: bytes | NDArray[np.uint8], where: str = "a batch") -> ChangeBat
         if min(shard, number, step, whole) < 0 or not math.isfinite(oldest + newest):
             raise ValueError("a number is out of range")
         tables, dense = _contents(tensors)
-        about = oldest, newest, step, whole, metadata["mark"]
+        about = oldest, newest, step, whole, metadata["mark"], metadata.get("after", "")
         return ChangeBatch(metadata["stream"], shard, number, tables, dense, *about)
     except (KeyError, ValueError) as error:
         raise DamagedBatchError(f"{where} is damaged: it is no batch of changes ({error}); {_REMEDY}") from None

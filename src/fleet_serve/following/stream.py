@@ -41,9 +41,10 @@ PATIENCE_S = 2.0
 class Places:
     """How far a follower is in each shard: takes batches in order, and nothing else."""
 
-    def __init__(self, stream: str, after: list[int]) -> None:
-        """`after`: the last number of each shard that was taken, or that is in the base."""
+    def __init__(self, stream: str, after: list[int], marks: dict[int, tuple[int, str]] | None = None) -> None:
+        """`after`: the last number of each shard that was taken, or that is in the base; `marks`: of what was taken."""
         self._stream = stream
+        self._marks = {} if marks is None else marks
         self.numbers = list(after)
         """The last batch of each shard that was taken."""
 
@@ -57,7 +58,12 @@ class Places:
         if batch.number != wanted:
             kind = MissingBatchError if batch.number > wanted else RepeatedBatchError
             raise kind(shard, wanted, batch.number)
-        self.numbers[shard] = wanted
+        last, mark = self._marks.get(shard, (0, ""))
+        if last == wanted - 1 and mark and batch.after and batch.after != mark:
+            raise StartOverError(
+                f"{where} follows another batch {last} than that which was taken: it was replaced; take the newest base"
+            )
+        self.numbers[shard], self._marks[shard] = wanted, (wanted, batch.mark)
         return batch
 
 
@@ -72,6 +78,8 @@ class Followed:
         """Since when batches do not lead on; 0: they do."""
         self._trouble: dict[tuple[int, int], float] = {}
         """Since when a batch is missing or damaged, by shard and number."""
+        self._marks: dict[int, tuple[int, str]] = {}
+        """The last batch that was taken of each shard, and its mark."""
         self.head = self._read()
         """What the stream was when it was last looked at."""
 
@@ -117,7 +125,7 @@ class Followed:
         head = self.head
         if len(after) != head.num_shards:
             raise StartOverError(f"{self._where} has {head.num_shards} shards, not {len(after)}; take its base")
-        places = Places(head.stream, list(after))
+        places = Places(head.stream, list(after), self._marks)
         while True:
             found = 0
             for shard in range(head.num_shards):

@@ -266,8 +266,9 @@ class Publisher:
         if not keys and not dense and time.monotonic() - self._put_at < IDLE_S:
             return b""
         about = self._visible_at, self._marked_at, self._step, number if is_last else self._whole
-        mark = self._marked if is_last else self._mark
-        return pack(ChangeBatch(self._stream, holdings.server, number, read_rows(holdings, keys), dense, *about, mark))
+        marks = self._marked if is_last else self._mark, self._mark
+        rows = read_rows(holdings, keys)
+        return pack(ChangeBatch(self._stream, holdings.server, number, rows, dense, *about, *marks))
 
     def _look_at_bases(self) -> None:
         self._refuse_others()

@@ -228,3 +228,38 @@ def test_a_number_is_put_once(tmp_path: Path) -> None:
         with pytest.raises(FileExistsError):
             sink.put(stream, 0, at + 1, b"another")
         assert not list(tmp_path.glob("batches/*/*/.*"))
+
+
+def test_a_batch_that_a_place_has_lost_is_not_taken_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next life gives its number again, to more changes: who has taken the lost one takes a base."""
+    put, is_armed, goes_on, numbers = FolderSink.put, threading.Event(), threading.Event(), list[int]()
+    with served(1) as (endpoints, services), joined(endpoints, strategy=strategy("sync")) as one:
+
+        def put_and_lose(self: FolderSink, stream: str, shard: int, number: int, blob: bytes) -> None:
+            put(self, stream, shard, number, blob)
+            if is_armed.is_set():
+                numbers.append(number)
+            if len(numbers) == 1:
+                follower.until(lambda: follower.numbers == [number], "what will be lost")
+                self._file(stream, shard, number).unlink()
+                assert goes_on.wait(LIMIT_S)
+                another_life(publisher_of(services[0]))
+                raise OSError("lost")
+
+        monkeypatch.setattr(FolderSink, "put", put_and_lose)
+        one.fleet.publish(tmp_path, every_s=EVERY_S)
+        one.train(0, 2)
+        follower = Follower(tmp_path)
+        follower.until(lambda: follower.equals(services), "the first steps")
+        is_armed.set()
+        one.train(2, 3)
+        wait_until(lambda: len(numbers) == 1, LIMIT_S, "the batch that will be lost")
+        one.train(3, 5)
+        goes_on.set()
+        wait_until(lambda: len(numbers) > 1, LIMIT_S, "a batch of its number")
+        assert numbers[0] == numbers[1]
+        one.train(5, 6)
+        follower.until(lambda: follower.equals(services), "what has changed since")
+        assert follower.num_bases == 2

@@ -21,7 +21,7 @@ def test_words_are_told_from_random_ones(tmp_path: Path) -> None:
     kinds = generator.integers(len(words), size=300)
     text = tmp_path / "text"
     text.write_text("\n".join(" ".join(words[kind][generator.integers(4, size=40)]) for kind in kinds))
-    small = ("--epochs", 3, "--dim", 8, "--window", 3, "--batch-size", 64, "--k-steps", 10)
+    small = ("--epochs", 5, "--dim", 8, "--window", 3, "--batch-size", 64, "--k-steps", 10)
     job = ("--server_num", 2, "--worker_num", 2)
     result = fleetrun(*job, FOLDER / "word2vec.py", "--text", text, *small, cwd=tmp_path, warm=True)
     assert result.code == 0, result.err

@@ -201,7 +201,7 @@ def test_evaluate_hands_weights_to_every_metric() -> None:
         wanted = copy.deepcopy(wanted)
         with torch.no_grad():
             wanted.update(model(ROWS), LABELS, *((USERS,) if name == "gauc" else ()), weight=WEIGHTS)
-        assert found[name] == pytest.approx(wanted.compute(), rel=1e-9)
+        assert found[name] == pytest.approx(wanted.compute(), rel=1e-7)  # batches of another size round otherwise
 
     class Own(metrics.MAE):
         def update(self, outputs: Any, targets: Any) -> None:  # type: ignore[override]

@@ -90,7 +90,7 @@ $(MOVIELENS)/ml-100k.inter: requirements/data.txt | $(BIN)/python
 		for kind in ("user", "item", "inter")]' $(MOVIELENS)
 	@echo "MovieLens-100k is in $(MOVIELENS)"
 
-# In parts, the longest first, and two more of them at a time than there are cores: tests often wait.
+# In parts, the longest first, and one more of them at a time than there are cores: tests often wait.
 PARTS := multi fault unit e2e others cpp parity compat programs
 OTHERS := $(filter-out $(PARTS:%=tests/%) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 LOGS := build/test-logs
@@ -101,7 +101,7 @@ test: setup  ## Run the tests; of long sweeps a sample
 	@rm -rf $(LOGS); mkdir -p $(LOGS)
 	@begin=$$(date +%s); trap 'kill $$!' TERM; \
 	echo "parts run side by side, and each is shown when it is done; until then see $(LOGS)"; \
-	$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs=$$(($$(nproc) + 2)) \
+	$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs=$$(($$(nproc) + 1)) \
 		CMAKE_BUILD_PARALLEL_LEVEL=1 SELECT='$(SELECT)' $(PARTS:%=part-%) & wait $$!; status=$$?; \
 	grep -hE '^(FAILED|ERROR) ' $(LOGS)/*.log; \
 	for part in $(PARTS); do printf '%-7s %s\n' $$part "$$(grep -aE '(passed|failed|error).* in |Total Test time' $(LOGS)/$$part.log | tail -n 1)"; done; \

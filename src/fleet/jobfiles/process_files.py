@@ -8,7 +8,7 @@
     LOG_DIR/serverlog.0.note.serving        it serves                             serving
     LOG_DIR/serverlog.0.note.copy           how far it is, as a copy of a server  copy_notes
     LOG_DIR/serverlog.0.note.copyless       it cannot reach its copy              copy_notes
-    LOG_DIR/workerlog.0.chaos, .acks        under --chaos, of all its lives       chaos_notes
+    LOG_DIR/workerlog.0.chaos, .acks        under --chaos, of all its lives       fleet_tools.chaos.notes
     LOG_DIR/observe/workerlog.0.*           its figures and events                figures
 
 What begins with the name of the note is of one life: fleetrun removes it before a process starts and after it ended.
@@ -76,16 +76,6 @@ class ProcessFiles:
     def copyless(self) -> Path:
         """There once a server has waited in vain for its copy."""
         return self._named("copyless")
-
-    @property
-    def chaos(self) -> Path:
-        """What the process did to itself under `--chaos`, and when it was back."""
-        return self.log.with_name(f"{self.log.name}.chaos")
-
-    @property
-    def acks(self) -> Path:
-        """The pushes of a worker that servers have acknowledged, under `--chaos`."""
-        return self.log.with_name(f"{self.log.name}.acks")
 
     def remove(self) -> None:
         """Remove what one life has left, its children's too; what is of all lives stays."""

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fleet import env
-from fleet.jobfiles.chaos_spec import Chaos, Strike
 from fleet.launch.planning.plan import LaunchPlan, ProcessPlan
 from fleet.launch.processes.child import Child
+from fleet_tools.chaos.spec import Chaos, Strike
 
 log = logging.getLogger("fleetrun")
 

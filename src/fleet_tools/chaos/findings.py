@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fleet.jobfiles.chaos_notes import Ack, ChaosNotes
 from fleet.jobfiles.process_files import ProcessFiles
 from fleet.launch.planning.plan import LaunchPlan, ProcessPlan
 from fleet_tools.chaos.agent import Blow, Life
+from fleet_tools.chaos.notes import Ack, ChaosNotes
 
 CALL_FAULTS = ("drop", "repeat", "delay")
 

@@ -8,6 +8,7 @@ from fleet.launch.planning.plan import LaunchPlan
 from fleet_tools.chaos import report
 from fleet_tools.chaos.agent import Agent, with_chaos
 from fleet_tools.chaos.findings import notes_of
+from fleet_tools.chaos.spec import Chaos
 
 log = logging.getLogger("fleetrun")
 
@@ -23,7 +24,7 @@ class ChaosJob:
     def prepare(self, plan: LaunchPlan) -> tuple[LaunchPlan, Agent]:
         """The plan of a round with the faults that its processes do themselves; the agent does the others."""
         chaos, seed = self._options.chaos, self._options.seed or 0
-        assert chaos is not None
+        assert isinstance(chaos, Chaos)
         if self._agent is None:
             began_at = time.time()
             for process in plan.processes:

@@ -71,8 +71,7 @@ def test_what_one_life_has_left_goes_and_what_is_of_all_lives_stays(files: Proce
         files.log,
         files.serving,
         files.end(7),
-        files.chaos,
-        files.acks,
+        *(files.log.with_name(f"{files.log.name}.{ending}") for ending in ("chaos", "acks")),  # by fleet_tools
         files.log.with_name("serverlog.10.note.7"),
     ):
         path.touch()

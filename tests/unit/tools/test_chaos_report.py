@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from fleet.jobfiles import chaos_notes
-from fleet.jobfiles.chaos_spec import Chaos
 from fleet.jobfiles.process_files import ProcessFiles
 from fleet.launch.arguments.options import Options
 from fleet.launch.planning.layout import JobLayout
@@ -18,8 +16,10 @@ from fleet.launch.planning.machine import Machine
 from fleet.launch.planning.make import make_plan
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.net import Endpoint
+from fleet_tools.chaos import notes as chaos_notes
 from fleet_tools.chaos.agent import Agent, Blow, Life, with_chaos
 from fleet_tools.chaos.report import find, tell, text_of
+from fleet_tools.chaos.spec import Chaos
 
 BEGAN = 1_000_000.0
 
@@ -46,8 +46,8 @@ class Told:
         """What is noted next, is noted by this process then."""
         process = next(one for one in self.plan.processes if one.name == name)
         self._patch.setenv("FLEET_NOTE_FILE", str(ProcessFiles.beside(process.log_path).note))
-        self._patch.setattr("fleet.jobfiles.chaos_notes.time.time", lambda: BEGAN + at_s)
-        self._patch.setattr("fleet.jobfiles.chaos_notes.os.getpid", lambda: pid)
+        self._patch.setattr("fleet_tools.chaos.notes.time.time", lambda: BEGAN + at_s)
+        self._patch.setattr("fleet_tools.chaos.notes.os.getpid", lambda: pid)
 
     def acks(self, worker: int, server: int, *sequences: int, at_s: float = 0.5) -> None:
         self.by(f"worker {worker}", 100 + worker, at_s)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, Protocol
 
 from fleet.errors import UsageError
-from fleet.jobfiles.chaos_spec import Chaos
 from fleet.observe.tracing.window import Window
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -46,6 +45,13 @@ class Nodes:
         return nodes
 
 
+class AskedFaults(Protocol):
+    """What `--chaos` asks for; `fleet_tools` knows what that is."""
+
+    def refuse_useless(self, options: Options) -> None:
+        """UsageError for faults that could strike nobody in this job."""
+
+
 @dataclass(frozen=True)
 class Options:
     """The arguments of one `fleetrun`; None means not given."""
@@ -78,7 +84,7 @@ class Options:
     """Whether every server has a copy on another machine, and whether a push is acknowledged after its copy has it."""
     scale: str | None = None
     """How busy servers are to be kept by more workers, or fewer; None: as many as somebody asks for."""
-    chaos: Chaos | None = None
+    chaos: AskedFaults | None = None
     seed: int | None = None
     dry_run: bool = False
     render: str | None = None

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from fleet import env, net
+from fleet._lazy import tool
 from fleet._version import __version__
 from fleet.errors import UsageError
-from fleet.jobfiles.chaos_spec import Chaos
-from fleet.launch.arguments.options import MAX_LIVES, Nodes, Options
+from fleet.launch.arguments.options import MAX_LIVES, AskedFaults, Nodes, Options
 from fleet.launch.arguments.values import NumberOrRange, WholeNumber
 from fleet.observe.tracing.window import Window
 
@@ -72,8 +72,8 @@ def _nnodes(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     return Nodes.parse(text)
 
 
-def _chaos(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Chaos | None:
-    return None if text is None else Chaos.parse(text, "--chaos")
+def _chaos(_context: click.Context, _parameter: click.Parameter, text: str | None) -> AskedFaults | None:
+    return None if text is None else cast("AskedFaults", tool("chaos_spec").parse(text, "--chaos"))
 
 
 def _ips(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:

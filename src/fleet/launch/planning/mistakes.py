@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.jobfiles.chaos_spec import Strike
 from fleet.launch.arguments.options import Options
 from fleet.launch.arguments.values import check_folder
 from fleet.launch.planning.durable_job import refuse_durable
@@ -82,23 +81,13 @@ def _refuse_ranges(options: Options) -> None:
 
 
 def _refuse_chaos(options: Options) -> None:
-    """Faults that could strike nobody."""
-    if options.chaos is None:
-        if options.seed is not None:
-            raise UsageError(
-                f"--seed {options.seed} goes with --chaos; leave it out, or write it after the script to pass it on"
-            )
-        return
-    needs_servers = [
-        clause for clause in options.chaos.clauses if not isinstance(clause, Strike) or clause.roles != ("worker",)
-    ]
-    if needs_servers and not options.is_server_job:
-        raise UsageError(f"--chaos: {needs_servers[0]}: a collective job has no servers; kill and stop workers only")
-    of_copies = [strike for strike in options.chaos.strikes if strike.who == "copy"]
-    if of_copies and options.standby is None:
-        raise UsageError(f"--chaos: {of_copies[0]}: servers have no copies without --standby sync or async")
-    if options.chaos.disk_faults and options.durable is None:
-        raise UsageError(f"--chaos: {options.chaos.disk_faults[0]}: there is no journal to harm without --durable DIR")
+    """Faults that could strike nobody, and a seed without any."""
+    if options.chaos is not None:
+        options.chaos.refuse_useless(options)
+    elif options.seed is not None:
+        raise UsageError(
+            f"--seed {options.seed} goes with --chaos; leave it out, or write it after the script to pass it on"
+        )
 
 
 def _refuse_range(options: Options) -> None:

@@ -23,7 +23,6 @@ import click
 
 from fleet import env
 from fleet.errors import FleetError, MovedError, UsageError
-from fleet.jobfiles import chaos_notes
 from fleet.jobfiles.job_secret import job_secret
 from fleet.jobfiles.layouts import own_layout, server_folder
 from fleet.jobfiles.serving import note_serving
@@ -32,6 +31,7 @@ from fleet.observe.logs import show_logs
 from fleet.ps.server.place import ServerPlace, own_place
 from fleet.ps.server.roots import set_roots
 from fleet.ps.server.serving import GRACE_S, Serving
+from fleet.ps.wire import faults
 from fleet.ps.wire.transport import Handler
 from fleet.ps.wire.trust.own_token import check_exposure, token_for
 
@@ -94,7 +94,7 @@ def serve(
             announce(serving.endpoint)
             print(f"Server listening on {serving.address}", flush=True)
             note_serving(serving.address)
-            chaos_notes.note("serving")
+            faults.note_serving()
             while not (is_over := serving.is_over) and not (told or closed.is_set()):
                 if stays:
                     time.sleep(_LOOK_S)

@@ -1,98 +1,39 @@
 """Faults that a process does to itself, because `fleetrun --chaos` asked for them in FLEET_CHAOS; without it, none.
 
-A worker harms its calls (`faulty_transport`), a server its journal.
+A worker harms its calls, a server its journal. What does it is `fleet_tools.chaos.faults`.
 """
 
-import errno
-import os
-import random
-import threading
-import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from fleet import env
-from fleet.jobfiles.chaos_notes import note, own_notes
-from fleet.jobfiles.chaos_spec import Chaos, DiskFull, TornWrite
-from fleet.ps.wire.faulty_transport import FaultyTransport
+from fleet._lazy import tool
 from fleet.ps.wire.transport import Transport
+
+
+def _own() -> Any:
+    return None if env.FLEET_CHAOS.text() is None else tool("chaos_faults")
 
 
 def with_faults(transports: Sequence[Transport]) -> Sequence[Transport]:
     """The transports to all servers, by index; under chaos each loses, repeats and delays calls, and counts pushes."""
-    chaos = _own_chaos()
-    if chaos is None:
-        return transports
-    return [
-        FaultyTransport(inner, server, chaos.call_faults, generator(f"calls of server {server}"))
-        for server, inner in enumerate(transports)
-    ]
+    found: Sequence[Transport] = transports if (own := _own()) is None else own.with_faults(transports)
+    return found
 
 
 def with_faults_of_copy(transport: Transport, server: int) -> Transport:
     """The transport by which a copy follows its server, likewise."""
-    chaos = _own_chaos()
-    if chaos is None or not chaos.call_faults:
-        return transport
-    return FaultyTransport(transport, server, chaos.call_faults, generator(f"copy of server {server}"))
+    found: Transport = transport if (own := _own()) is None else own.with_faults_of_copy(transport, server)
+    return found
 
 
 def of_writes() -> Callable[[int], int | None] | None:
     """What a journal asks before each write; None where every write shall succeed."""
-    chaos = _own_chaos()
-    if chaos is None or not chaos.disk_faults:
-        return None
-    return DiskFaults(chaos.disk_faults, env.FLEET_CHAOS_BEGAN.get() or time.time(), generator("disk"))
+    asked: Callable[[int], int | None] | None = None if (own := _own()) is None else own.of_writes()
+    return asked
 
 
-def generator(what: str) -> random.Random:
-    """A random generator for one kind of choice in one life of this process."""
-    return random.Random(f"{env.FLEET_CHAOS_SEED.get() or '0'}, life {env.FLEET_LIFE.get() or 0}, {what}")
-
-
-class DiskFaults:
-    """When the disk is full, and which writes are torn. Safe to use from many threads."""
-
-    def __init__(self, faults: Sequence[DiskFull | TornWrite], began_at: float, rng: random.Random) -> None:
-        self._full = [one for one in faults if isinstance(one, DiskFull)]
-        self._torn = [one for one in faults if isinstance(one, TornWrite)]
-        self._began_at = began_at
-        self._rng = rng
-        self._lock = threading.Lock()
-        self._noted: set[DiskFull] = set()
-        # What an earlier life of this process has done is not done again.
-        notes = own_notes()
-        done = [] if notes is None else [event for event in notes.read_events() if event["event"] == "torn-write"]
-        self._num_done = {one: sum(event["clause"] == str(one) for event in done) for one in self._torn}
-
-    def __call__(self, size: int) -> int | None:
-        """How many of `size` bytes to write before the process ends; None: all. OSError while the disk is full."""
-        self._check()
-        return self._torn_at(size)
-
-    def _check(self) -> None:
-        now_s = time.time() - self._began_at
-        for one in self._full:
-            if one.at_s <= now_s < one.at_s + one.for_s:
-                with self._lock:
-                    if one not in self._noted:
-                        self._noted.add(one)
-                        note("disk-full", clause=str(one))
-                raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (by --chaos, {one})")
-
-    def _torn_at(self, size: int) -> int | None:
-        now_s = time.time() - self._began_at
-        with self._lock:
-            for one in self._torn:
-                if one.when.num_due(now_s) > self._num_done[one]:
-                    written = self._rng.randrange(size) if size else 0
-                    # Faults that were due while nobody wrote count as one.
-                    for _ in range(one.when.num_due(now_s) - self._num_done[one]):
-                        note("torn-write", clause=str(one), written=written, size=size)
-                    self._num_done[one] = one.when.num_due(now_s)
-                    return written
-        return None
-
-
-def _own_chaos() -> Chaos | None:
-    text = env.FLEET_CHAOS.get()
-    return None if text is None else Chaos.parse(text, env.FLEET_CHAOS.name)
+def note_serving() -> None:
+    """Note for the report of chaos that this server serves."""
+    if (own := _own()) is not None:
+        own.note("serving")

@@ -43,6 +43,7 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
     """
     use_native_threads()
     if endpoints:
+        from fleet.ps.wire.faults import with_faults
         from fleet.ps.wire.grpc_client import GrpcTransport
         from fleet.ps.wire.listed_transport import reached
         from fleet.ps.wire.plane_client import PlaneTransport
@@ -57,12 +58,7 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
             token = token_for(where)
             return PlaneTransport(GrpcTransport(str(where), token, tls), token, plane_tls)
 
-        made = [reached(parse_place(endpoint), reach) for endpoint in endpoints]
-        if env.FLEET_CHAOS.text() is None:
-            return made
-        from fleet.ps.wire.faults import with_faults
-
-        return with_faults(made)
+        return with_faults([reached(parse_place(endpoint), reach) for endpoint in endpoints])
     if num_workers > 1:
         raise UsageError(
             f"this job has {num_workers} workers and no servers, so each would train parameters of its own; start it "

@@ -39,8 +39,8 @@ class ChaosNotes:
 
     @classmethod
     def of(cls, files: ProcessFiles) -> ChaosNotes:
-        """The notes among the files of a process."""
-        return cls(files.chaos, files.acks)
+        """The notes of a process, beside its log."""
+        return cls(*(files.log.with_name(f"{files.log.name}.{ending}") for ending in ("chaos", "acks")))
 
     def remove(self) -> None:
         """Forget what is there."""

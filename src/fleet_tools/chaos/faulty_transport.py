@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message
 
 from fleet.errors import CommunicationError
-from fleet.jobfiles.chaos_notes import note, note_ack
-from fleet.jobfiles.chaos_spec import CallFault
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.messages import Tensors
 from fleet.ps.wire.transport import Answer, Transport
+from fleet_tools.chaos.notes import note, note_ack
+from fleet_tools.chaos.spec import CallFault
 
 LATEST_REPETITION_S = 0.05
 """How much later than the call itself its repetition may come."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import UsageError
-from fleet.jobfiles.chaos_spec import GRAMMAR, CallFault, Chaos, DiskFull, Strike, TornWrite, When
+from fleet_tools.chaos.spec import GRAMMAR, CallFault, Chaos, DiskFull, Strike, TornWrite, When
 
 EVERYTHING = (
     "kill server every 5s; kill worker every 7s; kill both at 1.5m; stop server 3s every 20s; drop 1% rpc; "

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn, cast
 
 from fleet.errors import UsageError
+from fleet.launch.arguments.options import Options
 
 GRAMMAR = (
     "kill server|worker|both|copy every|at TIME; stop server|worker|both|copy TIME every|at TIME; drop PERCENT rpc; "
@@ -149,6 +150,19 @@ class Chaos:
     def ends_processes(self) -> bool:
         """Whether a process dies of it."""
         return any(isinstance(one, TornWrite) or getattr(one, "kind", "") == "kill" for one in self.clauses)
+
+    def refuse_useless(self, options: Options) -> None:
+        """UsageError for faults that could strike nobody."""
+        needs_servers = [one for one in self.clauses if not isinstance(one, Strike) or one.roles != ("worker",)]
+        if needs_servers and not options.is_server_job:
+            raise UsageError(
+                f"--chaos: {needs_servers[0]}: a collective job has no servers; kill and stop workers only"
+            )
+        of_copies = [strike for strike in self.strikes if strike.who == "copy"]
+        if of_copies and options.standby is None:
+            raise UsageError(f"--chaos: {of_copies[0]}: servers have no copies without --standby sync or async")
+        if self.disk_faults and options.durable is None:
+            raise UsageError(f"--chaos: {self.disk_faults[0]}: there is no journal to harm without --durable DIR")
 
     def without_torn_writes(self) -> Chaos:
         """The same for a server that was not chosen for them."""

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fleet.errors import CommunicationError
-from fleet.jobfiles.chaos_notes import ChaosNotes
-from fleet.jobfiles.chaos_spec import CallFault, DiskFull, TornWrite, When
 from fleet.jobfiles.process_files import ProcessFiles
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire import calls, faults
 from fleet.ps.wire.calls import ServerCall
-from fleet.ps.wire.faults import DiskFaults
-from fleet.ps.wire.faulty_transport import FaultyTransport
 from fleet.ps.wire.transport import Answer, LocalTransport, Transport
+from fleet_tools.chaos.faults import DiskFaults
+from fleet_tools.chaos.faulty_transport import FaultyTransport
+from fleet_tools.chaos.notes import ChaosNotes
+from fleet_tools.chaos.spec import CallFault, DiskFull, TornWrite, When
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

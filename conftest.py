@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ from contextlib import nullcontext
 import pytest
 
 from support import warm
-from support.processes import MARK, listening_ports, marked_processes, process_ids
+from support.processes import MARK, listening_ports, marked_processes, newest_process
 
 # What may take a moment to disappear: a killed process until its parent or init has reaped it.
 PATIENCE_S = 30.0
@@ -38,10 +39,15 @@ def pytest_configure() -> None:
 def pytest_collection_finish() -> None:
     """Let torch compute in one thread: how a sum is cut among threads changes its last bits, and cores are shared.
 
-    And let what was imported and collected be no garbage: half a million objects take longer than a test to look at.
+    Let what was imported and collected be no garbage: half a million objects take longer than a test to look at. And
+    have every logger pass on what it hears: pytest hangs its handlers, three times a test, on each that does not, and
+    torch has fifty.
     """
     gc.freeze()
     gc.enable()
+    for logger in logging.root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger):
+            logger.propagate = True
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
 
@@ -81,7 +87,7 @@ def nothing_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     environ = dict(os.environ)
     threads = our_threads()
     listening = listening_ports()
-    running = process_ids()  # only what is new is looked into: reading every environment costs 3 ms a test
+    newest = newest_process()  # only what is newer is looked for: reading every environment costs 3 ms a test
     mark = f"{os.getpid()}:{request.node.nodeid}"
     os.environ[MARK] = mark
     try:
@@ -89,7 +95,7 @@ def nothing_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     finally:
         os.environ.pop(MARK)
     deadline = time.monotonic() + PATIENCE_S
-    while (left := marked_processes(mark, running) | warm.left_behind()) and time.monotonic() < deadline:
+    while (left := marked_processes(mark, newest) | warm.left_behind()) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not left, f"processes left behind: {left}"
     while (new := our_threads() - threads) and time.monotonic() < deadline:

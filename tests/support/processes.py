@@ -6,22 +6,30 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 
 MARK = "FLEET_TEST_MARK"
 
 
-def process_ids() -> set[int]:
-    """Of every process of this machine."""
-    return {int(name) for name in os.listdir("/proc") if name.isdigit()}
+def newest_process() -> int:
+    """The id that this system has given away last, or 0 where it does not say; ids grow until they begin anew."""
+    return int(Path("/proc/loadavg").read_text().split()[-1])
 
 
-def marked_processes(mark: str, known: Collection[int] = ()) -> dict[int, str]:
-    """Command line by process id of every process, other than this one and those known, that carries the mark."""
+def marked_processes(mark: str, newest: int = 0) -> dict[int, str]:
+    """Command line by process id of every process, other than this one, that carries the mark.
+
+    `newest`: what `newest_process` said before the first of them began; it saves looking into those that are older.
+    """
+    now = newest_process()
+    if now == newest != 0:
+        return {}
     entry = f"{MARK}={mark}".encode()
     found = {}
-    for pid in process_ids().difference(known, [os.getpid()]):
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        if pid == os.getpid() or (pid <= newest <= now):
+            continue
         folder = Path("/proc", str(pid))
         try:
             if entry in (folder / "environ").read_bytes().split(b"\0"):

@@ -1,6 +1,6 @@
 """Workers 2 -> 8 -> 1 and servers 2 -> 4 -> 2 during an epoch, beside the same job that does not change.
 
-    python benchmarks/elastic.py --modes async --json benchmarks/results/elastic_async.json
+    python benchmarks/elastic.py --rounds 1 --folder benchmarks/results     # writes elastic_MODE.json
 
 Measured are how many samples were trained on exactly once, the AUC on other samples, and the longest time between two
 steps of a worker while others come and go, with what the same job had without a change.
@@ -115,17 +115,17 @@ def run(mode: str, *, is_changed: bool) -> dict[str, Any]:
 @click.command()
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--modes", default="async,sync,mean", show_default=True)
-@click.option("--json", "path", type=click.Path(path_type=Path))
-def main(rounds: int, modes: str, path: Path | None) -> None:
+@click.option("--folder", type=click.Path(path_type=Path), help="Write elastic_MODE.json there for each mode.")
+def main(rounds: int, modes: str, folder: Path | None) -> None:
     """Run both jobs in turns."""
-    cases = []
     for mode in modes.split(","):
+        cases = []
         for _ in range(rounds):
             for is_changed in (False, True):
                 cases.append(run(mode, is_changed=is_changed))
                 Console().print(cases[-1])
-                if path is not None:
-                    write_results(path, cases)
+                if folder is not None:
+                    write_results(folder / f"elastic_{mode}.json", cases)
 
 
 if __name__ == "__main__":

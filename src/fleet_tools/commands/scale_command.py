@@ -23,7 +23,8 @@ Examples:
   fleetrun scale kept --workers 8                                     goes on with 8 workers
   fleetrun scale kept --servers 4                                     and with 4 servers
 
-It returns when that is so. The job trains on meanwhile; docs/fleetrun.md says more.
+It returns when that is so. The job trains on meanwhile; docs/fleetrun.md says more. In sync mode set
+strategy.gradient_scale_configs.scale_strategy = "sum", so that samples count alike however many workers there are.
 """
 
 
@@ -32,7 +33,7 @@ It returns when that is so. The job trains on meanwhile; docs/fleetrun.md says m
 @click.option("--servers", type=WholeNumber(1), help="How many servers there are to be, as by fleetrun reshard.")
 @click.argument("folder", metavar="[DIR]", required=False)
 def scale(workers: int | None, servers: int | None, folder: str | None) -> int:
-    """Change how many workers and servers a durable job has that runs on this machine; DIR is its folder."""
+    """Change how many workers and servers a durable job has, on all of its machines; DIR is its folder on this one."""
     folder = folder or env.FLEET_DURABLE.get()
     if folder is None:
         raise UsageError("fleetrun scale needs the folder of the job: fleetrun scale DIR --workers N")
@@ -54,7 +55,7 @@ def _scale_workers(folder: str, workers: int) -> None:
         )
     if not limits.least <= workers <= limits.most:
         raise UsageError(
-            f"{workers} workers: the job in {folder} was started with --worker_num {limits}; stay within that"
+            f"{workers} workers: --worker_num of the job in {folder} leaves room for {limits}; stay within that"
         )
     number, deadline = notes.wish(workers), time.monotonic() + WAIT_S
     while (answer := notes.answer(number)) is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.net import Hold
 from support.data import files_job
 from support.durable import elastic_job
 from support.jobs import FLEETRUN, RunningJob, clean_environ, fleetrun, running, script
@@ -119,6 +120,36 @@ def test_kills_while_the_number_changes(tmp_path: Path) -> None:
         (tmp_path / "fast").touch()
         result = running_job.finish()
     assert result.code == 0, result.err
+    assert_each_sample_once(tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_two_machines_have_their_shares(mode: str, tmp_path: Path) -> None:
+    """Somebody asks on the second one; each keeps its own folder. A worker of each is killed."""
+    files_job.write(tmp_path / "data")
+    with Hold.any_port(plain=True) as hold:
+        point = hold.endpoint
+    counts = ["--server_num", 1, "--worker_num", "1:2", PROGRAM, mode]
+
+    def machine(number: int) -> RunningJob:
+        own = ["--rank", number, "--durable", ("kept-0", "kept")[number], "--log_dir", f"log-{number}"]
+        return RunningJob(["--master", point, "--nnodes", 2, *own, *counts], tmp_path, ENVIRON, warm=True)
+
+    with machine(0) as first, machine(1) as second:
+        wait_until(lambda: pids(tmp_path, 0) and pids(tmp_path, 2), LIMIT_S, "one worker of each to train")
+        assert scale(tmp_path, "--workers", 4) == "fleetrun: workers: 4\n"
+        wait_until(lambda: all(pids(tmp_path, worker) for worker in range(4)), LIMIT_S, "all four to train")
+        for worker in (0, 3):
+            os.kill(pids(tmp_path, worker)[0], signal.SIGKILL)
+        scale(tmp_path, "--workers", 3)
+        assert not (tmp_path / "kept" / "worker-3").exists()
+        scale(tmp_path, "--workers", 2)
+        assert {path.name for path in tmp_path.glob("kept*/worker-*/")} == {"worker-0", "worker-2"}
+        wanted = [json.loads((tmp_path / kept / "scale" / "wanted.json").read_text()) for kept in ("kept-0", "kept")]
+        assert [one["workers"] for one in wanted] == [2, 2], "the next run of each begins so"
+        (tmp_path / "fast").touch()
+        results = first.finish(), second.finish()
+    assert [result.code for result in results] == [0, 0], results[0].err + results[1].err
     assert_each_sample_once(tmp_path)
 
 

@@ -26,11 +26,23 @@ MEETING: dict[str, Any] = {"master": "10.0.0.1:6000", "nnodes": Nodes(2, 2)}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "without a journal": ({"durable": None}, "processes come and go in a durable job only; add --durable DIR"),
     "copies": ({"standby": "sync"}, "not while servers have copies; leave --standby out, or give one number"),
-    "copies on two machines": ({"standby": "sync", **MEETING}, "changes on one machine only; give one number"),
-    "two machines": (MEETING, "the number of workers changes on one machine only; give one number"),
-    "named machines": ({"servers": "a:1", "workers": "b"}, "the number of workers changes on one machine only"),
-    "machines of an engine": ({"nnodes": Nodes(2, 2), "render": "slurm"}, "changes on one machine only"),
+    "copies on two machines": ({"standby": "sync", **MEETING}, "not while servers have copies; leave --standby out"),
+    "named machines": ({"servers": "a:1", "workers": "b"}, "--servers and --workers name every process"),
 }
+
+
+OF_TWO_MACHINES: dict[str, tuple[dict[str, Any], str]] = {
+    "servers": ({"server_num": 2, "server_range": Nodes(1, 2)}, "the number of servers changes on one machine only"),
+    "a rule": ({"scale": "workers to keep servers at 70% of a core"}, "it looks at one machine's servers"),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO_MACHINES)
+def test_what_changes_on_one_machine_only(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given, message = OF_TWO_MACHINES[name]
+    with pytest.raises(NotSupportedError, match=message):
+        refuse_mistakes(Options(**{**vars(JOB), **MEETING, **given}))
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -73,9 +85,9 @@ def test_a_wish_that_is_beyond_the_limits_by_now_is_what_they_allow(tmp_path: Pa
     plan = make_plan(options, Machine(), JobLayout((ports[0],), (ports[1], ports[2]), (0,), (0, 1), None), {})
     notes, crew = ScaleNotes(tmp_path), Crew()
     notes.wish(3)
-    assert first_workers(options, Nodes(1, 2)) == [0, 1]
+    assert first_workers(options, Nodes(1, 2), plan.layout) == [0, 1]
     with ExitStack() as holds:
-        scaling = Scaling(options, plan, Nodes(1, 2), holds)
+        scaling = Scaling(options, plan, Nodes(1, 2), holds, lambda told: scaling.hear(told))
         scaling.look(cast("Any", crew), cast("Any", None))
         assert crew.started == [0, 1]
         notes.wish(4)

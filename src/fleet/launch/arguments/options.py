@@ -115,7 +115,9 @@ class Options:
         if self.durable is None:
             return ""
         number = "" if self.server_num is None else f", --server_num {self.server_num}"
-        return ", --durable" if self.standby is None else f", --durable, --standby {self.standby}{number}"
+        if self.standby is not None:
+            return f", --durable, --standby {self.standby}{number}"
+        return ", --durable" if self.worker_range is None else f", --durable, --worker_num {self.worker_range}"
 
     def items(self) -> list[tuple[str, str]]:
         """Name and value of each argument, sorted, for the banner."""

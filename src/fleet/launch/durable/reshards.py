@@ -19,6 +19,7 @@ from fleet.jobfiles.layouts import Layouts
 from fleet.launch.arguments.options import Options
 from fleet.launch.durable import folder as durable
 from fleet.launch.durable.staff import Staff
+from fleet.launch.meet.messages import Scaled
 from fleet.launch.planning.plan import LaunchPlan
 from fleet.launch.processes.child import Child
 from fleet.launch.processes.logs import ReadyProcess, open_log
@@ -60,6 +61,9 @@ class Reshards:
             else:
                 self._begun(made)
         self._stop_past(crew.children, lives.forget)
+
+    def hear(self, told: Scaled) -> None:
+        """Leave the number of workers to others."""
 
     def takes(self, child: Child, crew: Staff) -> bool:
         """Whether a process that has ended is a server of a layout that has had its time.

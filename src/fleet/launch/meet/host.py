@@ -28,7 +28,7 @@ from fleet.launch.meet.guest import Guest
 from fleet.launch.meet.guests import Guests, own_guest
 from fleet.launch.meet.job_token import JobToken
 from fleet.launch.meet.lobby import Lobby
-from fleet.launch.meet.messages import NodeFailed, Offer
+from fleet.launch.meet.messages import NodeFailed, Offer, Scaled
 from fleet.launch.meet.reach import Patience
 from fleet.launch.meet.seats import choose, how_to_come, seat, what_is_missing
 from fleet.launch.standby.keeper import Keeper
@@ -267,6 +267,10 @@ class Host:
         return keeper
 
     def _direct(self, keeper: Keeper) -> None:
+            case "scale" if self._state is _State.RUNNING:
+                told = Scaled.from_json(message).to_json()
+                for member in self._all.members:
+                    self._all.tell(member, **told)
         """Tell the machines what follows from what is known of them now."""
         if (orders := keeper.decide()) is not None:
             for member in self._all.members:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fleet import net
@@ -92,6 +92,34 @@ class NodeFailed:
             began_at=time.time() - age_s,
             is_final=data.get("is_final") is True,
         )
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The job is to have so many workers in all; or what a machine has made of that."""
+
+    workers: int
+    wisher: int
+    """The machine on which somebody wants them."""
+    number: int
+    """That of the wish, on its machine."""
+    by: int | None = None
+    """The machine that has its part of them; None: this is the wish."""
+    failure: str = ""
+    """Why it has not; "": it has."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
+        return {"say": "scale", **asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Scaled:
+        """Read what another launcher sent; CommunicationError if it makes no sense."""
+        try:
+            workers, wisher, number = (int(data[name]) for name in ("workers", "wisher", "number"))
+            return cls(workers, wisher, number, None if data["by"] is None else int(data["by"]), str(data["failure"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise CommunicationError(f"not a number of workers: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from fleet.launch.meet.host import STOPPING_S
 from fleet.launch.meet.job_token import JobToken
 from fleet.launch.meet.line import DismissedError
 from fleet.launch.meet.link import Link
-from fleet.launch.meet.messages import AllDone, JobOverError, NodeFailed, Offer, Regroup
+from fleet.launch.meet.messages import AllDone, JobOverError, NodeFailed, Offer, Regroup, Scaled
 from fleet.launch.meet.reach import Patience
 from fleet.launch.meet.succession import Succession, open_door
 from fleet.launch.standby.orders import MachineAccount, Orders
@@ -146,6 +146,13 @@ class Team:
             if self._link is not None:
                 self._link.send(say="account", **account.to_json())
 
+    def share(self, told: Scaled) -> None:
+        """Have all launchers of this round hear this, this one among them, in one order."""
+        if self._link is not None:
+            self._link.send(**told.to_json())
+        elif self._round is not None:
+            self._round.news.put(told)
+
     def close(self, is_hurried: Callable[[], bool] = lambda: False) -> None:
         """Leave the team; unless in a hurry, wait for machines out of reach, so that they hear how the job ended."""
         if self._link is None or self._reader is None:
@@ -240,6 +247,8 @@ class Team:
                 news.put(Regroup(str(message.get("why"))))
             case "all done":
                 news.put(AllDone())
+            case "scale":
+                news.put(Scaled.from_json(message))
             case "orders":
                 news.put(Orders.from_json(message.get("orders") or {}))
             case "begin":

@@ -66,6 +66,8 @@ def _refuse_ranges(options: Options) -> None:
     """Where the number of workers, or of servers, cannot change."""
     if options.scale is not None and options.worker_range is None:
         raise UsageError(f"--scale {options.scale!r}: there is one number of workers; give A:B, as --worker_num 1:8")
+    if options.scale is not None and options.nnodes.most > 1:
+        raise NotSupportedError(f"--scale {options.scale!r}: it looks at one machine's servers; use fleetrun scale")
     for role, limits in (("worker", options.worker_range), ("server", options.server_range)):
         if limits is None:
             continue
@@ -74,8 +76,10 @@ def _refuse_ranges(options: Options) -> None:
             raise UsageError(
                 f"{given}: processes come and go in a durable job only; add --durable DIR, or give one number"
             )
-        if options.nnodes.most > 1 or options.servers is not None or options.workers is not None:
-            raise NotSupportedError(f"{given}: the number of {role}s changes on one machine only; give one number")
+        if options.servers is not None or options.workers is not None:
+            raise NotSupportedError(f"{given}: --servers and --workers name every process; give one number")
+        if options.nnodes.most > 1 and role == "server":
+            raise NotSupportedError(f"{given}: the number of servers changes on one machine only; give one number")
         if options.standby is not None:
             raise NotSupportedError(f"{given}: not while servers have copies; leave --standby out, or give one number")
 

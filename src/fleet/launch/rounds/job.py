@@ -152,10 +152,10 @@ class Job:
         options = self._options
         if options.durable is None:
             return []
-        note_limits(options)
+        note_limits(options, plan.layout.num_nodes)
         reshards = Reshards(options, plan, holds)
         limits = options.worker_range
-        return [reshards] if limits is None else [reshards, Scaling(options, plan, limits, holds)]
+        return [reshards] if limits is None else [reshards, Scaling(options, plan, limits, holds, self._team.share)]
 
     def _show(self, attempt: Attempt) -> None:
         """Called when the processes of a round have started: from now on they can be watched."""

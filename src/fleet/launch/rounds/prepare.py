@@ -57,5 +57,5 @@ def prepare(options: Options, team: Team, holds: ExitStack) -> Prepared:
     network = network_variables(layout, has_gpus=machine.has_gpus)
     plan = make_plan(options, machine, layout, network)
     if options.worker_range is not None:
-        plan = plan.with_workers(first_workers(options, options.worker_range))
+        plan = plan.with_workers(first_workers(options, options.worker_range, plan.layout))
     return Prepared(plan if orders is None else with_copies(options, plan, orders), this, orders)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from fleet.job.lives import Lives
 from fleet.launch.durable.staff import Staff
+from fleet.launch.meet.messages import Scaled
 from fleet.launch.processes.child import Child
 
 PATIENCE_S = 2.0
@@ -46,6 +47,9 @@ class Changer(Protocol):
 
     def takes(self, child: Child, crew: Staff) -> bool:
         """Whether a process that has ended was to end, and has been seen to."""
+
+    def hear(self, told: Scaled) -> None:
+        """Take note of what launchers say of the number of workers."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from fleet.job.endings import exit_code, how_it_ended
 from fleet.job.lives import Lives
 from fleet.job.restart_policy import is_unfit
 from fleet.launch.durable import finished
-from fleet.launch.meet.messages import AllDone, NodeFailed, Regroup
+from fleet.launch.meet.messages import AllDone, NodeFailed, Regroup, Scaled
 from fleet.launch.meet.team import Team
 from fleet.launch.planning.durable_job import recovery_s
 from fleet.launch.planning.plan import LaunchPlan
@@ -62,7 +62,7 @@ CHANGE_S = 0.2
 """How soon a wish for another number of servers or workers is seen."""
 STDERR = 2
 
-Event = Child | Signalled | NodeFailed | Regroup | AllDone | Orders | Forsaken
+Event = Child | Signalled | NodeFailed | Regroup | AllDone | Orders | Scaled | Forsaken
 
 
 class Attempt:
@@ -80,10 +80,7 @@ class Attempt:
         station: Station | None = None,
     ) -> None:
         """`crew` tells `events` who has ended, and so does `team` what happens elsewhere."""
-        self._plan = plan
-        self._crew = crew
-        self._team = team
-        self._events = events
+        self._plan, self._crew, self._team, self._events = plan, crew, team, events
         self.lives: Lives[Child] = Lives(plan.max_lives)
         self._chaos: Striker = chaos or Calm()
         self._changers = changers
@@ -161,6 +158,9 @@ class Attempt:
                     self._all_done_at = time.monotonic()
                     if away := self.lives.away:
                         log.info("the workers have finished; waiting for %s to be back", ", ".join(away))
+                case Scaled():
+                    for one in self._changers:
+                        one.hear(event)
                 case Forsaken(text):
                     return self._end_all(RoundOutcome(1, (text,)))
                 case Orders() if self._station is not None:

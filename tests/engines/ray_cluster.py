@@ -126,8 +126,9 @@ def running() -> Iterator[HeldCluster]:
 
     mark = f"{os.getpid()}:ray"
     folder = tempfile.mkdtemp(prefix="ray-")  # short, for the sockets in it
+    (Path(folder) / "ray").mkdir()  # where it notes its address; without this in /tmp/ray, which nobody may have made
     command = [str(PYTHON), __file__, folder]
-    environ = {**_environ(), MARK: mark}
+    environ = {**_environ(), MARK: mark, "RAY_TMPDIR": folder}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
     try:
         yield HeldCluster(process, mark)

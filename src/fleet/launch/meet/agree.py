@@ -26,13 +26,17 @@ def agree(
     if needs.layout is not None:
         hold(replace(needs.ports, copies=()), holds)  # before anybody else is bothered
 
+    offers: list[Offer] = []
+
     def make_offer(host: str) -> Offer:
         offer = offer_of_today(host)
         if kept is None:
+            offers.append(offer)
             return offer
         free = Endpoint(offer.host, 0)
         servers = {server: str(holds.enter_context(Hold(free)).endpoint) for server in kept.servers}
-        return replace(offer, kept=replace(kept, servers=servers))
+        offers.append(replace(offer, kept=replace(kept, servers=servers)))
+        return offers[-1]
 
     def offer_of_today(host: str) -> Offer:
         if needs.layout is not None:
@@ -43,6 +47,9 @@ def agree(
         return Offer(host, held.servers, held.workers, held.master, meeting_place.terms, held.copies)
 
     this = team.meet(meeting_place.point, meeting_place.nodes, meeting_place.rank, make_offer)
+    mine, offered = this.offers[this.node_index], offers[-1]
+    if (mine.servers, mine.workers) != (offered.servers, offered.workers):  # the others know where it listened before
+        hold(Ports(mine.servers, mine.workers), holds)
     return needs.layout or layout_of(this.offers, this.node_index), this
 
 

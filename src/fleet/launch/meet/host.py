@@ -2,6 +2,7 @@
 
     gathering --- all who live are back, and enough are here -----> running
     running   --- a failure, if restarts are left; a newcomer ----> gathering
+    running   --- a durable job's machine ends, and comes back ---> running
     either    --- finished, used up, stopped, nobody came --------> over
 
 The machine of the meeting point is a guest like the others: its launcher speaks through a pair of sockets. All that is
@@ -102,6 +103,9 @@ class Host:
         self._keeper: Keeper | None = None
         """Decides about terms, in a job whose servers have copies; there when the first machine has accounted."""
         self._lost_early: dict[int, str] = {}
+        self._patience = patience
+        self._vacant: dict[int, tuple[float, str]] = {}
+        """Seats that are kept for machines that have ended: until when, and what to say then."""
         self._gather("")
         if former is not None:
             self._go_on(former)
@@ -157,6 +161,8 @@ class Host:
             elif now > self._remind_at:
                 self._remind_at += _REMIND_S
                 log.info("waiting at %s for %s machines", self._point, missing)
+        elif gone := next((gone for until, gone in self._vacant.values() if now > until), ""):
+            self._fail(NodeFailed(gone, 1, time.time()))
         elif self._state is _State.RUNNING and self._could_grow():
             came = ", ".join(guest.offer.host for guest in self._guests if guest.offer is not None)
             self._gather(f"a machine has come ({came})")
@@ -167,6 +173,7 @@ class Host:
         """Wait for all machines that are still connected, and for newcomers."""
         now = time.monotonic()
         self._state = _State.GATHERING
+        self._vacant.clear()
         self._why = why
         self._arrived_at = now
         self._deadline = now + self._timeout_s
@@ -177,7 +184,6 @@ class Host:
         self._state = _State.RUNNING
         self._restart += 1
         self._offers = [guest.offer for guest in members if guest.offer is not None]
-        listed = [offer.to_json() for offer in self._offers]
         for guest in [guest for guest in self._guests if guest not in members]:
             if self._goes_on:
                 self._all.tell(guest, say="wait")
@@ -185,14 +191,19 @@ class Host:
                 self._all.tell_sealed(guest, say="over", reason=_FULL, code=2)
         if not self._goes_on:
             self._all.lobby.shut(_FULL)
+        self._own.place = members.index(self._own)
         for place, guest in enumerate(members):
-            guest.place, guest.offer, guest.is_done = place, None, False
-            begin = {"say": "begin", "rank": place, "host": members.index(self._own), "offers": listed}
-            begin |= {"restart": self._restart, "failures": self._num_failures, "why": self._why}
-            if not self._token.is_given:
-                self._all.tell(guest, **begin, token=self._token.value)
-            else:
-                self._all.tell_sealed(guest, **begin)
+            self._give_seat(guest, place)
+
+    def _give_seat(self, guest: Guest, place: int) -> None:
+        guest.place, guest.offer, guest.is_done = place, None, False
+        listed = [offer.to_json() for offer in self._offers]
+        begin = {"say": "begin", "rank": place, "host": self._own.place, "offers": listed}
+        begin |= {"restart": self._restart, "failures": self._num_failures, "why": self._why}
+        if not self._token.is_given:
+            self._all.tell(guest, **begin, token=self._token.value)
+        else:
+            self._all.tell_sealed(guest, **begin)
 
     @property
     def _goes_on(self) -> bool:
@@ -201,6 +212,8 @@ class Host:
 
     def _could_grow(self) -> bool:
         """Whether somebody waits for whom there is room, and nobody has finished whose work would be done again."""
+        if self._vacant:
+            return False
         members = self._all.members
         grown = choose((*members, *(guest for guest in self._guests if guest.is_waiting)), self._nodes.most)
         return len(grown) > len(members) and not any(member.is_done for member in members)
@@ -213,8 +226,27 @@ class Host:
 
     def _came(self, guest: Guest) -> None:
         self._arrived_at = time.monotonic()
-        if self._state is _State.RUNNING:
+        if self._vacant:
+            self._take_seat(guest)
+        elif self._state is _State.RUNNING:
             self._all.tell(guest, say="wait")
+
+    def _take_seat(self, guest: Guest) -> None:
+        """Have a machine that has ended go on in its seat; others know where its processes listen."""
+        assert guest.offer is not None
+        for place in self._vacant:
+            former = self._offers[place]
+            sizes = [(offer.host, len(offer.servers), len(offer.workers)) for offer in (former, guest.offer)]
+            if guest.rank in (None, place) and sizes[0] == sizes[1]:
+                del self._vacant[place]
+                if not self._vacant:
+                    self._all.lobby.shut(_FULL)
+                self._give_seat(guest, place)
+                log.warning("%s is back", self._where(guest))
+                return
+        hosts = " and ".join(self._offers[place].host for place in self._vacant)
+        reason = f"the job runs, and waits for {hosts} to come back; start fleetrun there as it was started before"
+        self._all.tell_sealed(guest, say="over", reason=reason, code=2)
 
     def _where(self, guest: Guest) -> str:
         if guest.place is not None:
@@ -230,10 +262,15 @@ class Host:
                 self._direct(self._keeper)
             case "done" if self._keeper is None:
                 guest.is_done = guest.place is not None
-                if self._state is _State.RUNNING and all(member.is_done for member in self._all.members):
+                is_all = not self._vacant and all(member.is_done for member in self._all.members)
+                if self._state is _State.RUNNING and is_all:
                     self._finish()
             case "failed":
                 self._fail(NodeFailed.from_json(message), guest)
+            case "scale" if self._state is _State.RUNNING:
+                told = Scaled.from_json(message).to_json()
+                for member in self._all.members:
+                    self._all.tell(member, **told)
             case "again":
                 self._take_back(guest, message)
 
@@ -254,6 +291,10 @@ class Host:
         gone = f"{self._where(guest)} is gone: {why}"
         if self._keeper is None and self._offers[guest.place].door is not None:
             self._lost_early[guest.place] = gone
+        elif self._patience.keeps_seats and guest.missed_since is None and not guest.is_done:
+            self._vacant[guest.place] = time.monotonic() + self._patience.seconds, gone
+            self._all.lobby.open()
+            log.warning("%s; it may come back within %s", gone, self._patience)
         elif self._keeper is None:
             self._fail(NodeFailed(gone, 1, time.time()), guest)
         else:
@@ -267,10 +308,6 @@ class Host:
         return keeper
 
     def _direct(self, keeper: Keeper) -> None:
-            case "scale" if self._state is _State.RUNNING:
-                told = Scaled.from_json(message).to_json()
-                for member in self._all.members:
-                    self._all.tell(member, **told)
         """Tell the machines what follows from what is known of them now."""
         if (orders := keeper.decide()) is not None:
             for member in self._all.members:

@@ -91,6 +91,10 @@ class Lobby:
                 say(visitor.socket, error=reason)
                 self._drop(visitor)
 
+    def open(self) -> None:
+        """From now on let in newcomers again."""
+        self._is_shut = False
+
     def close(self) -> None:
         """Nobody is let in any more."""
         for visitor in list(self._visitors):

@@ -31,6 +31,8 @@ class Patience:
 
     seconds: float
     variable: str
+    keeps_seats: bool = False
+    """Whether a machine that has ended may come back as long, into the round that runs, to what it has on its disk."""
 
     def __str__(self) -> str:
         return f"{self.seconds:g} s ({self.variable})"
@@ -44,7 +46,7 @@ class Patience:
         variable, default_s = env.FLEET_RPC_TIMEOUT_S, _RPC_TIMEOUT_S
         if is_durable or env.FLEET_DURABLE.get() is not None:
             variable, default_s = env.FLEET_RECOVERY_TIMEOUT_S, DEFAULT_RECOVERY_S
-        return cls(max(variable.get() or default_s, _LEAST_S), variable.name)
+        return cls(max(variable.get() or default_s, _LEAST_S), variable.name, is_durable)
 
 
 def probe(connection: socket.socket, patience: Patience) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,10 +32,10 @@ class Machines:
         for one in self._folders:
             one.mkdir()
 
-    def start(self, number: int, num_workers: int = 1, **environ: str) -> RunningJob:
+    def start(self, number: int, num_workers: int = 1, environ: Mapping[str, str] = ENVIRON) -> RunningJob:
         own = ["--master", self._point, "--nnodes", 2, "--rank", number, "--durable", "kept"]
         job = ["--server_num", 1, "--worker_num", num_workers, burning_job.__file__, "sync", NUM_STEPS, PAUSE_MS]
-        started = RunningJob([*own, *job], self._folders[number], {**ENVIRON, **environ}, warm=True)
+        started = RunningJob([*own, *job], self._folders[number], environ, warm=True)
         if number == 0:
             wait_until(self._is_there, LIMIT_S, "the meeting point")
         return started
@@ -74,8 +75,8 @@ def test_a_machine_that_is_killed_comes_back_into_the_round(tmp_path: Path) -> N
 
 def test_a_machine_that_does_not_come_back_ends_the_job(tmp_path: Path) -> None:
     machines = Machines(tmp_path)
-    soon = {"FLEET_RECOVERY_TIMEOUT_S": "5"}
-    with machines.start(0, **soon) as first, machines.start(1, **soon) as second:
+    soon = {**ENVIRON, "FLEET_RECOVERY_TIMEOUT_S": "5"}
+    with machines.start(0, environ=soon) as first, machines.start(1, environ=soon) as second:
         machines.kill(second)
         result = first.finish()
     assert result.code == 1

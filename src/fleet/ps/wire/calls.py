@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fleet.ps.wire.transport import Answer, Transport
 
 FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 2.0
+LONGEST_PAUSE_S = 0.25
 LOOK_S = 0.05
 """How often who waits looks whether other servers have taken the place of the one that was called."""
 LOOK_AGAIN_S = 1.0

@@ -21,10 +21,10 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     *client_options(),
-    # Servers start at the same time as workers and come back after a failure: look again soon.
+    # Servers start at the same time as workers and come back after a failure: look again soon, for a job stands still.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.max_reconnect_backoff_ms", 250),
+    ("grpc.min_reconnect_backoff_ms", 2_000),  # by its name; it is how long one attempt may take
     ("grpc.dns_min_time_between_resolutions_ms", 500),  # a server may come back under another address of its name
     # The caller decides what may be sent twice.
     ("grpc.enable_retries", 0),

@@ -61,14 +61,15 @@ def train(mode: str, publishes: bool, steps: int, folder: Path) -> Result:
     workers = [json.loads((folder / f"worker{index}.json").read_text()) for index in range(2)]
     seconds = max(worker["end"] for worker in workers) - min(worker["begin"] for worker in workers)
     late = json.loads((folder / "late.json").read_text()) if publishes else {}
-    return {"samples_per_s": sum(worker["samples"] for worker in workers) / seconds, **late}
+    cpu_s = sum(workers[0]["cpu_s"].values())
+    return {"samples_per_s": sum(worker["samples"] for worker in workers) / seconds, "cpu_s": cpu_s, **late}
 
 
 def follow_job(folder: Path) -> None:
     """Follow until the job is over, and write down how late rows were."""
     stream = follow(str(folder / "stream"), START_S)
     late: list[tuple[float, int]] = []
-    num_bases, needs_base, began = 0, True, 0.0
+    num_bases, needs_base, began, cpu_s = 0, True, 0.0, time.process_time()
     while needs_base:
         base = stream.base
         model = load_model(Path(base.folder), folder / "cache", numbers=base.numbers)
@@ -94,6 +95,7 @@ def follow_job(folder: Path) -> None:
     seconds, weights = np.array(sorted(late)).T
     share = np.cumsum(weights) / weights.sum()
     found = {f"p{percent}_s": float(seconds[np.searchsorted(share, percent / 100)]) for percent in (50, 99)}
+    found["follower_cpu_s"] = time.process_time() - cpu_s
     found |= {"max_s": float(seconds[-1]), "rows": float(weights.sum()), "batches": len(late), "bases": num_bases}
     (folder / "late.json").write_text(json.dumps(found))
 

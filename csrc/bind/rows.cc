@@ -119,6 +119,28 @@ nb::dict dump_keys(const Table& table, nb::handle keys) {
   return out;
 }
 
+nb::tuple values_of(const Table& table, nb::handle keys) {
+  const AnyArray array = as_int64(keys, "keys");
+  const std::size_t n = array.size();
+  Items<std::int64_t> own, none;
+  auto* rows = new Items<float>();
+  const nb::capsule owner(rows, [](void* data) noexcept { delete static_cast<Items<float>*>(data); });
+  std::size_t num = 0;
+  {
+    WithoutGil release;
+    std::vector<std::int64_t> gone;
+    own.assign(int64s(array), int64s(array) + n);
+    rows->resize(n * table.format().width);
+    num = table.values_of(own.data(), n, rows->data(), gone);
+    own.resize(num);
+    none.assign(gone.begin(), gone.end());
+  }
+  return nb::make_tuple(
+      items_to_numpy(std::move(own)),
+      nb::cast(nb::ndarray<nb::numpy, float, nb::ndim<2>>(rows->data(), {num, table.format().width}, owner)),
+      items_to_numpy(std::move(none)));
+}
+
 nb::tuple touched(Table& table, nb::handle watcher, bool forget) {
   const auto who = static_cast<std::size_t>(as_integer(watcher, "watcher", 0, kMaxWatchers));
   Items<std::int64_t> keys;

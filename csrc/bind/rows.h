@@ -15,6 +15,7 @@ nanobind::dict dump(const Table& table, nanobind::handle first_shard, nanobind::
 // Those of some keys, and the keys that have none.
 nanobind::dict dump_keys(const Table& table, nanobind::handle keys);
 // What was noted for a watcher.
+nanobind::tuple values_of(const Table& table, nanobind::handle keys);
 nanobind::tuple touched(Table& table, nanobind::handle watcher, bool forget);
 void touch(Table& table, nanobind::handle watcher, nanobind::handle keys);
 void unwatch(Table& table, nanobind::handle watcher);

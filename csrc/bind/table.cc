@@ -362,6 +362,7 @@ void add_table(nb::module_& m) {
            nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0)
       .def("export", &dump, nb::arg("first_shard").none(), nb::arg("last_shard").none())
       .def("export_keys", &dump_keys, nb::arg("keys").none())
+      .def("values_of", &values_of, nb::arg("keys").none())
       .def("watch", &Table::watch, nb::call_guard<WithoutGil>())
       .def("unwatch", &unwatch, nb::arg("watcher").none())
       .def("touched", &touched, nb::arg("watcher").none(), nb::arg("forget"))

@@ -31,12 +31,12 @@ std::size_t Table::assign(const std::int64_t* keys, std::size_t n, const float* 
   const auto set = [&](Shard& shard, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
     for (std::size_t i = begin; i < end; ++i) {
       const std::size_t at = offset + block.order[i];
-      touch_key(shard, keys[at], block.places[i]);
       std::uint32_t row = shard.index.find(keys[at], block.places[i]);
       if (row == Index::kNone) {
         row = add_row(shard, keys[at], block.places[i]);
         forget(shard, keys[at], block.places[i]);
       }
+      touch_row(shard, keys[at], row);
       std::copy_n(values + at * format_.width, format_.width, kept.data());
       if (options_.has_bounds) clamp(kept.data());
       format_.round(kept.data());

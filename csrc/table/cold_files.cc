@@ -40,7 +40,9 @@ void Table::shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std
     Clicks clicks = has_clicks ? clicks_of(record) : Clicks{};
     const bool is_gone = is_done(rule, mark_of(record), has_clicks ? &clicks : nullptr);
     if (has_clicks) std::memcpy(record + 16, &clicks, sizeof(clicks));
-    if (is_gone) touch_key(shard, key, Index::place(mix64(key)));
+    if (is_gone) {
+      for (Watch& watch : shard.watches) touch_for(shard, watch, key, Index::place(mix64(key)));
+    }
     gone += is_gone ? 1 : 0;
     return !is_gone;
   });

@@ -84,6 +84,7 @@ void Table::spill(std::size_t s, Shard& shard) const {
   }
   for (const Candidate& one : all) {
     cold.drop_flag(one.row);
+    for (Watch& watch : shard.watches) watch.may_repeat |= watch.rows.remove(one.row);  // it stays noted
     remove(shard, one.key, one.row);
   }
   cold.num_cold += all.size();

@@ -120,10 +120,6 @@ void Table::push_group(Shard& shard, const Block& block, std::size_t begin, std:
     for (std::size_t i = begin; i < end; ++i) shard.index.prefetch(block.places[i]);
   }
   const bool is_watched = !shard.watches.empty();
-  for (const Watch& watch : shard.watches) {
-    if (watch.keys.size() == 0) continue;
-    for (std::size_t i = begin; i < end; ++i) watch.keys.prefetch(block.places[i]);
-  }
   // What a key needs is asked for some keys before it is used.
   constexpr std::size_t kAhead = 24;
   for (std::size_t i = begin; i < end + kAhead; ++i) {
@@ -146,14 +142,17 @@ void Table::push_group(Shard& shard, const Block& block, std::size_t begin, std:
       ++result.skipped;
       continue;
     }
-    if (is_watched) touch_key(shard, keys[at], block.places[i - kAhead]);
     std::uint32_t row = rows[i - kAhead - begin];
     if (row == Index::kNone) {
       row = enter(shard, keys[at], block.places[i - kAhead], push, offset + at, result);
-      if (row == Index::kNone) continue;
+      if (row == Index::kNone) {  // it waits, was not let in, or has a row that has to be trained later
+        for (Watch& watch : shard.watches) touch_for(shard, watch, keys[at], block.places[i - kAhead]);
+        continue;
+      }
     } else {
       note(shard.rows, row, push, offset + at);
     }
+    if (is_watched) touch_row(shard, keys[at], row);
     update(shard.rows.row(row), keys[at], from, push);
   }
 }

@@ -68,9 +68,9 @@ void Table::write(const std::int64_t* keys, std::size_t n, const std::uint32_t* 
       const std::size_t at = offset + block.order[i];
       const std::uint32_t* from = records + at * words;
       if (from[words - 1] == 0) continue;
-      touch_key(shard, keys[at], block.places[i]);
       std::uint32_t row = rows[i - begin];
       if (row == Index::kNone) row = make_row(shard, keys[at], block.places[i]);
+      touch_row(shard, keys[at], row);
       std::byte* data = shard.rows.row(row);
       std::memcpy(data, from, width * sizeof(float));
       std::memcpy(format_.state(data), from + width, state_width * sizeof(float));

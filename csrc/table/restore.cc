@@ -97,12 +97,12 @@ void Table::restore_group(Shard& shard, const Block& block, std::size_t begin, s
   for (std::size_t i = begin; i < end; ++i) {
     const std::size_t at = from[block.order[i]];
     const std::int64_t key = rows.marks.keys[at];
-    touch_key(shard, key, block.places[i]);
     std::uint32_t row = shard.index.find(key, block.places[i]);
     if (row == Index::kNone) {
       row = add_row(shard, key, block.places[i]);
       if (shard.waiting.size() != 0) forget(shard, key, block.places[i]);
     }
+    touch_row(shard, key, row);
     std::byte* data = shard.rows.row(row);
     std::memcpy(data, rows.values + at * value_bytes, value_bytes);
     if (options_.has_max_norm) {  // the table that was saved may have had none
@@ -120,13 +120,13 @@ void Table::restore_waiting(Shard& shard, const Block& block, std::size_t begin,
   for (std::size_t i = begin; i < end; ++i) {
     const std::size_t at = from[block.order[i]];
     const std::int64_t key = waiting.keys[at];
-    touch_key(shard, key, block.places[i]);
     if (shard.index.find(key, block.places[i]) != Index::kNone) continue;
     std::uint32_t row = shard.waiting.find(key, block.places[i]);
     if (row == Index::kNone) {
       row = shard.waiting_marks.take();
       shard.waiting.insert(key, block.places[i], row);
     }
+    touch_waiting(shard, key, row);
     set_mark(shard.waiting_marks, row, waiting, at, options_.entry.has_clicks());
   }
 }

@@ -23,7 +23,7 @@ void Table::remove(Shard& shard, std::int64_t key, std::uint32_t row) const {
 void Table::forget(Shard& shard, std::int64_t key, std::uint32_t place) const {
   const std::uint32_t waiting = shard.waiting.find(key, place);
   if (waiting == Index::kNone) return;
-  touch_key(shard, key, place);
+  touch_gone(shard, key, waiting, &Watch::waiting);
   shard.waiting.erase(key, place);
   shard.waiting_marks.give_back(waiting);
 }
@@ -57,7 +57,7 @@ std::size_t Table::shrink(const ShrinkRule& rule) {
     });
     for (const auto& [key, row] : gone) {
       if (shard.cold != nullptr) shard.cold->drop_flag(row);
-      touch_key(shard, key, Index::place(mix64(key)));
+      touch_gone(shard, key, row, &Watch::rows);
       remove(shard, key, row);
     }
     deleted += gone.size();
@@ -94,7 +94,7 @@ std::size_t Table::evict(Shard& shard) const {
   if (shard.bytes() <= ceiling) return 0;
   // Keys that only wait go first.
   shard.waiting.for_each([&](std::int64_t key, std::uint32_t row) {
-    touch_key(shard, key, Index::place(mix64(key)));
+    touch_gone(shard, key, row, &Watch::waiting);
     shard.waiting_marks.give_back(row);
   });
   shard.waiting = Index();
@@ -114,7 +114,7 @@ std::size_t Table::evict(Shard& shard) const {
   };
   std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), all.end(), is_older);
   for (std::size_t i = 0; i < count; ++i) {
-    touch_key(shard, all[i].first, Index::place(mix64(all[i].first)));
+    touch_gone(shard, all[i].first, all[i].second, &Watch::rows);
     remove(shard, all[i].first, all[i].second);
   }
   const std::size_t taken = shard.index.bytes() + shard.rows.num_used() * shard.rows.bytes_each();

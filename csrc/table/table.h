@@ -11,6 +11,7 @@
 // buckets of the index, then all rows.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -215,6 +216,9 @@ class Table {
   // Notes keys for a watcher, as if they had changed; and as if all had.
   void touch(std::size_t watcher, const std::int64_t* keys, std::size_t n);
   void touch_all(std::size_t watcher);
+  // The values of those of some keys that have a row, [.., width] in the order of the keys, which are moved to the
+  // front; the keys without one go to `gone`. The number of rows. Nothing is made.
+  std::size_t values_of(std::int64_t* keys, std::size_t n, float* rows, std::vector<std::int64_t>& gone) const;
   // A copy of the rows and waiting keys among some keys, each once; those that are neither go to `gone`. Only for
   // tables in memory.
   Rows dump_keys(const std::int64_t* keys, std::size_t n, std::vector<std::int64_t>& gone) const;
@@ -237,11 +241,41 @@ class Table {
   const TableOptions& options() const { return options_; }
 
  private:
-  // What a shard notes for one watcher.
+  // Numbers of rows, a bit each: a shard's are in the processor's cache, where a set of keys is not.
+  class RowBits {
+   public:
+    // Whether it was not there.
+    bool add(std::uint32_t row) {
+      const std::size_t word = row / 64;
+      if (word >= words_.size()) words_.resize(word + word / 8 + 16);
+      const std::uint64_t bit = std::uint64_t{1} << (row % 64);
+      const bool is_new = (words_[word] & bit) == 0;
+      words_[word] |= bit;
+      return is_new;
+    }
+    // Whether it was there.
+    bool remove(std::uint32_t row) {
+      const std::size_t word = row / 64;
+      if (word >= words_.size()) return false;
+      const std::uint64_t bit = std::uint64_t{1} << (row % 64);
+      const bool was_there = (words_[word] & bit) != 0;
+      words_[word] &= ~bit;
+      return was_there;
+    }
+    void clear() { std::fill(words_.begin(), words_.end(), 0); }
+
+   private:
+    std::vector<std::uint64_t> words_;
+  };
+
+  // What a shard notes for one watcher: keys in a list, and of those that are in a row, or waiting, that they are in
+  // it.
   struct Watch {
     bool is_on = false;
-    bool is_all = false;  // everything may have changed: `keys` is empty
-    Index keys;           // with the row 0
+    bool is_all = false;      // everything may have changed: `keys` is empty
+    bool may_repeat = false;  // a key may stand twice in the list: it has gone, or its row has moved, in between
+    std::vector<std::int64_t> keys;
+    RowBits rows, waiting;
   };
 
   struct Shard {
@@ -305,10 +339,23 @@ class Table {
   // Deletes rows if the shard is above its part of the ceiling; the number of rows.
   std::size_t evict(Shard& shard) const;
   void note(Slab& slab, std::uint32_t row, const Push& push, std::size_t i) const;
-  // Under the lock of the shard: a key changes or goes, or any may have.
-  static void touch_key(Shard& shard, std::int64_t key, std::uint32_t place);
+  // Under the lock of the shard: a key changes, which has this row, or waits with this mark, or has just gone from
+  // there; or any may have changed.
+  static void touch_row(Shard& shard, std::int64_t key, std::uint32_t row) {
+    for (Watch& watch : shard.watches) {
+      if (watch.is_on && !watch.is_all && watch.rows.add(row)) put_key(shard, watch, key);
+    }
+  }
+  static void touch_waiting(Shard& shard, std::int64_t key, std::uint32_t waiting) {
+    for (Watch& watch : shard.watches) {
+      if (watch.is_on && !watch.is_all && watch.waiting.add(waiting)) put_key(shard, watch, key);
+    }
+  }
+  static void touch_gone(Shard& shard, std::int64_t key, std::uint32_t row, RowBits Watch::* where);
   static void touch_shard(Shard& shard);
   static void touch_for(Shard& shard, Watch& watch, std::int64_t key, std::uint32_t place);
+  static void put_key(Shard& shard, Watch& watch, std::int64_t key);
+  static void put_each_once(Watch& watch);
   void remove(Shard& shard, std::int64_t key, std::uint32_t row) const;
   // A key that has a row waits no more.
   void forget(Shard& shard, std::int64_t key, std::uint32_t place) const;

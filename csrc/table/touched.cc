@@ -3,8 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "table/cold.h"
-#include "table/group.h"
+#include "table/cold_group.h"
 
 namespace fleet {
 
@@ -52,16 +51,24 @@ void Table::unwatch(std::size_t watcher) {
 
 bool Table::touched(std::size_t watcher, bool forget, std::vector<std::int64_t>& keys) {
   bool is_known = true;
+  std::vector<std::int64_t> taken;
   for (const auto& shard : shards_) {
-    const std::lock_guard<std::mutex> lock(shard->mutex);
-    Watch& watch = shard->watches.at(watcher);
-    is_known = is_known && !watch.is_all;
-    watch.keys.for_each([&](std::int64_t key, std::uint32_t) { keys.push_back(key); });
-    if (!forget) continue;
-    const std::size_t size = watch.keys.size();
-    watch.keys = Index();
-    watch.keys.reserve(size);  // about as many come until it is asked again
-    watch.is_all = false;
+    {
+      const std::lock_guard<std::mutex> lock(shard->mutex);
+      Watch& watch = shard->watches.at(watcher);
+      is_known = is_known && !watch.is_all;
+      if (watch.may_repeat) put_each_once(watch);
+      if (!forget) {
+        keys.insert(keys.end(), watch.keys.begin(), watch.keys.end());
+        continue;
+      }
+      taken.clear();
+      taken.swap(watch.keys);  // about as many come until it is asked again, into the room of the shard before
+      watch.rows.clear();
+      watch.waiting.clear();
+      watch.is_all = watch.may_repeat = false;
+    }
+    keys.insert(keys.end(), taken.begin(), taken.end());
   }
   return is_known;
 }
@@ -80,34 +87,94 @@ void Table::touch(std::size_t watcher, const std::int64_t* keys, std::size_t n) 
 void Table::touch_all(std::size_t watcher) {
   for (const auto& shard : shards_) {
     const std::lock_guard<std::mutex> lock(shard->mutex);
-    shard->watches.at(watcher).is_all = true;
-    shard->watches[watcher].keys = Index();
+    Watch& watch = shard->watches.at(watcher);
+    watch = Watch{true, true, false, {}, {}, {}};
   }
 }
 
 void Table::touch_for(Shard& shard, Watch& watch, std::int64_t key, std::uint32_t place) {
-  if (!watch.is_on || watch.is_all || watch.keys.find(key, place) != Index::kNone) return;
-  const std::size_t size = watch.keys.size(), cold = shard.cold == nullptr ? 0 : shard.cold->num_cold;
-  // What has grown so large is not worth its memory: who asks takes all.
-  if (size >= kLeastNoted && size > (shard.index.size() + shard.waiting.size() + cold) / 2) {
-    watch.is_all = true;
-    watch.keys = Index();
-    return;
+  if (!watch.is_on || watch.is_all) return;
+  if (const std::uint32_t row = shard.index.find(key, place); row != Index::kNone) {
+    if (!watch.rows.add(row)) return;
+  } else if (const std::uint32_t waiting = shard.waiting.find(key, place); waiting != Index::kNone) {
+    if (!watch.waiting.add(waiting)) return;
+  } else {
+    watch.may_repeat = true;
   }
-  // Doubled: a set is filled once and then read, where an index grows little and often.
-  if (size >= 64 && (size & (size - 1)) == 0) watch.keys.reserve(2 * size);
-  watch.keys.insert(key, place, 0);
+  put_key(shard, watch, key);
 }
 
-void Table::touch_key(Shard& shard, std::int64_t key, std::uint32_t place) {
-  for (Watch& watch : shard.watches) touch_for(shard, watch, key, place);
+void Table::touch_gone(Shard& shard, std::int64_t key, std::uint32_t row, RowBits Watch::* where) {
+  for (Watch& watch : shard.watches) {
+    if (!watch.is_on || watch.is_all) continue;
+    watch.may_repeat = true;  // it may come again
+    if (!(watch.*where).remove(row)) put_key(shard, watch, key);
+  }
+}
+
+void Table::put_key(Shard& shard, Watch& watch, std::int64_t key) {
+  watch.keys.push_back(key);
+  const auto is_too_long = [&](std::size_t size) {
+    const std::size_t cold = shard.cold == nullptr ? 0 : shard.cold->num_cold;
+    return size > kLeastNoted && size > (shard.index.size() + shard.waiting.size() + cold) / 2;
+  };
+  if (!is_too_long(watch.keys.size())) return;
+  if (watch.may_repeat) {
+    put_each_once(watch);
+    if (!is_too_long(watch.keys.size() + watch.keys.size() / 4)) return;
+  }
+  // What has grown so large is not worth its memory: who asks takes all.
+  watch = Watch{true, true, false, {}, {}, {}};
+}
+
+// Its rows stay noted, so what stands there once goes on standing there once.
+void Table::put_each_once(Watch& watch) {
+  std::sort(watch.keys.begin(), watch.keys.end());
+  watch.keys.erase(std::unique(watch.keys.begin(), watch.keys.end()), watch.keys.end());
 }
 
 void Table::touch_shard(Shard& shard) {
-  for (Watch& watch : shard.watches) {
-    watch.is_all = watch.is_on;
-    watch.keys = Index();
+  for (Watch& watch : shard.watches) watch = Watch{watch.is_on, watch.is_on, false, {}, {}, {}};
+}
+
+std::size_t Table::values_of(std::int64_t* keys, std::size_t n, float* rows, std::vector<std::int64_t>& gone) const {
+  std::vector<std::uint8_t> has_row(n);
+  const auto copy = [&](const Shard& shard, const Block& block, std::size_t begin, std::size_t end,
+                        std::size_t offset) {
+    std::uint32_t found[Block::kSize];
+    find_ahead(shard, block, begin, end, keys + offset, found);
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::uint32_t row = found[i - begin];
+      if (row == Index::kNone) continue;
+      const std::size_t at = offset + block.order[i];
+      has_row[at] = 1;
+      format_.load(shard.rows.row(row), rows + at * format_.width);
+    }
+  };
+  if (tier_ != nullptr) {
+    for_each_brought(keys, n, 0,
+                     [&](std::size_t, const Shard& shard, const Block& block, std::size_t begin, std::size_t end,
+                         std::size_t offset) { copy(shard, block, begin, end, offset); });
+  } else {
+    for_each_group(keys, n,
+                   [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
+                     const std::lock_guard<std::mutex> lock(shards_[s]->mutex);
+                     copy(*shards_[s], block, begin, end, offset);
+                   });
   }
+  std::size_t num = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (has_row[i] == 0) {
+      gone.push_back(keys[i]);
+      continue;
+    }
+    if (num != i) {
+      keys[num] = keys[i];
+      std::copy_n(rows + i * format_.width, format_.width, rows + num * format_.width);
+    }
+    ++num;
+  }
+  return num;
 }
 
 Rows Table::dump_keys(const std::int64_t* keys, std::size_t n, std::vector<std::int64_t>& gone) const {

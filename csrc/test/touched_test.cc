@@ -123,3 +123,30 @@ TEST(touched_rows_are_copied_by_key) {
   CHECK(rows.waiting.keys[0] == 2 && gone == Keys{99} && rows.marks.seen[0] == 2 && rows.marks.step[0] == 5);
   CHECK(rows.values.size() == 3 * sizeof(float) && rows.state.size() == table->format().state_width);
 }
+
+TEST(touched_keys_that_go_and_come_again_stand_once) {
+  auto table = make_table({"sgd", {}, "count_filter", {{"count", 2}}});
+  const std::size_t watcher = table->watch();
+  push_ones(*table, {1, 2}, {1, 0.5, {2, 1}});
+  for (std::uint32_t step = 2; step < 40; step += 10) {
+    CHECK(table->shrink({step + 5, 1}) == 1);  // and what waited has gone, too
+    push_ones(*table, {1, 2}, {step + 6, 0.5, {2, 1}});
+  }
+  CHECK(touched(*table, watcher, false).keys == (Keys{1, 2}) && touched(*table, watcher).keys == (Keys{1, 2}));
+  push_ones(*table, {1}, {90, 0.5, {2}});
+  push_ones(*table, {3}, {90, 0.5, {2}});  // in the row of none before
+  CHECK(touched(*table, watcher).keys == (Keys{1, 3}));
+}
+
+TEST(touched_rows_are_read_in_the_order_of_their_keys) {
+  auto table = make_table({});
+  push_ones(*table, {5, 1, 3});
+  Keys keys{1, 2, 3, 4, 5}, gone;
+  std::vector<float> rows(5 * 3), expected(3 * 3);
+  CHECK(table->values_of(keys.data(), keys.size(), rows.data(), gone) == 3);
+  const Keys there{1, 3, 5};
+  table->pull(there.data(), there.size(), expected.data());
+  keys.resize(3);
+  rows.resize(9);
+  CHECK(keys == there && rows == expected && gone == (Keys{2, 4}) && table->size() == 3);
+}

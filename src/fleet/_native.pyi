@@ -500,6 +500,9 @@ class Table:
         ValueError for a table with rows on a disk.
         """
 
+    def values_of(self, keys: _Keys) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """Return the keys that have a row, their values, and the keys without one, each in the order given."""
+
     def watch(self) -> int:
         """Begin to note which keys change or are deleted, for the watcher of this number."""
 

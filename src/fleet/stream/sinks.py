@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from errno import ENOSYS, EOPNOTSUPP, EPERM
@@ -19,6 +20,9 @@ from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from fleet.errors import UsageError
+
+LOOK_S = 0.02
+"""How often is looked for a batch where nobody says that there is one."""
 
 
 class Sink(Protocol):
@@ -50,6 +54,9 @@ class Sink(Protocol):
 
     def head(self) -> bytes | None:
         """What `stream.json` has; None if there is none."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when a batch may have come, or the head may have changed; after this time at the latest."""
 
     def close(self) -> None:
         """Let go of connections."""
@@ -110,15 +117,23 @@ class FolderSink:
         except FileNotFoundError:
             return None
 
+    def wait(self, timeout_s: float) -> None:
+        """Sleep a moment; `fleet_serve.following.notices` knows better."""
+        time.sleep(min(LOOK_S, timeout_s))
+
     def close(self) -> None:
         """Nothing is open between two calls."""
 
+    def folder(self, stream: str, shard: int) -> Path:
+        """Where the batches of a shard are."""
+        return self.home / "batches" / stream / f"shard-{shard:05}"
+
     def _file(self, stream: str, shard: int, number: int) -> Path:
-        return self.home / "batches" / stream / f"shard-{shard:05}" / f"{number:020}"
+        return self.folder(stream, shard) / f"{number:020}"
 
     def _numbers(self, stream: str, shard: int) -> list[int]:
         try:
-            names = os.listdir(self._file(stream, shard, 0).parent)
+            names = os.listdir(self.folder(stream, shard))
         except FileNotFoundError:
             return []
         return [int(name) for name in names if name.isdecimal()]

@@ -173,10 +173,10 @@ class Follower:
         )
         _log.info("serving base %s, changes up to %s", after.model.name, list(after.model.version.numbers))
         if before is not None:
-            before.stream.close()
             for table in before.model.tables.values():
                 if table.held.path not in after.model.files:
                     table.held.remove()
+            before.stream.close()
 
     def _load_next(self) -> None:
         """Have the newest base loaded, unless that is under way."""

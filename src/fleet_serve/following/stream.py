@@ -31,9 +31,8 @@ from fleet.stream.batches import (
 )
 from fleet.stream.head import StreamBase, StreamHead
 from fleet.stream.sinks import open_sink
+from fleet_serve.following.notices import FolderNotices, SinkNotices, notices_of
 
-LOOK_S = 0.02
-"""How often a follower looks for the next batch."""
 PATIENCE_S = 2.0
 """How long a batch may be missing, or damaged, before a base is needed."""
 
@@ -78,6 +77,8 @@ class Followed:
         """Since when batches do not lead on; 0: they do."""
         self._trouble: dict[tuple[int, int], float] = {}
         """Since when a batch is missing or damaged, by shard and number."""
+        self._noticing: tuple[str, FolderNotices | SinkNotices] | None = None
+        """What wakes up, and for which stream."""
         self._marks: dict[int, tuple[int, str]] = {}
         """The last batch that was taken of each shard, and its mark."""
         self.head = self._read()
@@ -137,11 +138,21 @@ class Followed:
                 return
             if not found:
                 self._look_around(places, now)
-                time.sleep(min(LOOK_S, deadline - now))
+                self._notices(head).wait(deadline - now)
 
     def close(self) -> None:
         """Let go of connections."""
+        if self._noticing is not None:
+            self._noticing[1].close()
+            self._noticing = None
         self._sink.close()
+
+    def _notices(self, head: StreamHead) -> FolderNotices | SinkNotices:
+        if self._noticing is None or self._noticing[0] != head.stream:
+            if self._noticing is not None:
+                self._noticing[1].close()
+            self._noticing = head.stream, notices_of(self._sink, head.stream, head.num_shards)
+        return self._noticing[1]
 
     def _next(self, places: Places, shard: int) -> ChangeBatch | None:
         """The next batch of a shard; None if it is not there, or damaged, which may pass."""

@@ -96,7 +96,7 @@ def test_changes_come_and_a_newer_base_takes_the_place_of_many(
     stream.base()
     until(lambda: answers.model() is not before, "the newer base answers")
     check(answers, stream)
-    assert not any(path.exists() for path in before.files)
+    until(lambda: not any(path.exists() for path in before.files), "its files are gone")
     check(answers, stream)
     assert sum(map(answers.model().num_changed, WIDTHS)) == 0
     state = follower.state

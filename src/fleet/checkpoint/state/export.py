@@ -52,7 +52,7 @@ def export_table(
                 raise CheckpointError(why_not_written(folder / stem, error, values.nbytes)) from error
             moved()
         keys = np.concatenate(all_keys)
-        order = np.argsort(keys, kind="stable")
+        order = np.argsort(keys)
         width = table.width
         values_file = _write_array(
             folder, f"{stem}.values.npy", np.float32, (len(keys), width), _in_order(spill, order, width)

@@ -131,18 +131,23 @@ class BaseKeeper:
         if writing is not None:
             checkpoint.abort(writing)
 
-    def look(self) -> None:
-        """Go on with what is to be done; CheckpointError or OSError where that cannot be done now."""
+    def look(self) -> Path | None:
+        """Begin a base that is wanted; the folder of one that has all its parts, for `complete`."""
         writing = begun(self._bases, self._stream)
         if writing is None:
             self._begin_if_wanted()
         elif all((writing / _part_name(server)).exists() for server in range(self._job.num_servers)):
-            try:
-                self._commit(writing)
-            except BaseException:
-                want(self._bases, 0, self._stream)
-                checkpoint.abort(writing)  # all parts are written again
-                raise
+            return writing
+        return None
+
+    def complete(self, writing: Path) -> None:
+        """Commit a base that has all its parts; CheckpointError or OSError where that cannot be done now."""
+        try:
+            self._commit(writing)
+        except BaseException:
+            want(self._bases, 0, self._stream)
+            checkpoint.abort(writing)  # all parts are written again
+            raise
 
     def _begin_if_wanted(self) -> None:
         wanted = sorted(self._bases.glob("wanted-by-*"))

@@ -42,10 +42,7 @@ def read_rows(holdings: Holdings, keys: Mapping[int, NDArray[np.int64]]) -> dict
     """What has become of the rows of some keys, as they are now; nothing is created."""
     found = {}
     for table, wanted in keys.items():
-        is_there = holdings.tables[table].find(wanted).astype(bool)
-        present = wanted[is_there]
-        rows = np.array(holdings.tables[table].pull(present), np.float32)
-        found[holdings.job.tables[table].name] = TableChanges(present, rows, wanted[~is_there])
+        found[holdings.job.tables[table].name] = TableChanges(*holdings.tables[table].values_of(wanted))
     return found
 
 

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import CommunicationError, FleetError, StreamError
 from fleet.ps.held.touched import mark_part
@@ -26,6 +26,7 @@ from fleet.stream.batches import pack, unpack
 from fleet.stream.sinks import Sink, open_sink
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import numpy as np
@@ -40,7 +41,7 @@ LAST_S = 5.0
 """How long a server that ends tries to publish its last changes."""
 LATER_S = 2.0
 """How long after a failure the next try begins."""
-LEAST_BEHIND = 64 << 20
+LEAST_BEHIND = 256 << 20
 """Bytes of batches behind a base before another is written for their size, however small the tables are."""
 
 _CONSUMER = "stream"
@@ -106,7 +107,8 @@ class Publisher:
         self._behind_base = 0
         """Bytes of batches since this server's part of the last base."""
         self._keeper: BaseKeeper | None = None
-        self._part: threading.Thread | None = None
+        self._beside: threading.Thread | None = None
+        """Writes the part of a base, or commits one: that may take long, and batches go on meanwhile."""
         self._part_of: Path | None = None
         self._trouble = ""
         self._is_announced = self._is_lost = False
@@ -141,8 +143,8 @@ class Publisher:
         if self._former is not None:
             self._former.join()
         self._go_on()
-        if self._part is not None:
-            self._part.join(LAST_S)
+        if self._beside is not None:
+            self._beside.join(LAST_S)
         if self._is_told and not self._core.is_moved:
             with suppress(FleetError), self._core.gate.closed:
                 self._core.change(Kind.MARK, [mark_part(_CONSUMER, "", "")])
@@ -171,16 +173,23 @@ class Publisher:
         except Exception as error:  # of any kind: a thread that is gone publishes no more, and says nothing
             if isinstance(error, FileExistsError):  # this life is not the only one: it goes on behind the other
                 self._stream = ""
-            self.num_failures += 1
-            why = (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
-            if why != self._trouble:
-                self._trouble = why
-                _log.warning("nothing can be published to %s, and it is tried again: %s", self.asked.url, why)
+            self._note_failure(error)
             return False
         if self._trouble:
             self._trouble = ""
             _log.info("publishing to %s goes on", self.asked.url)
         return True
+
+    def _note_failure(self, error: Exception) -> None:
+        self.num_failures += 1
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
+        if why != self._trouble:
+            self._trouble = why
+            _log.warning("nothing can be published to %s, and it is tried again: %s", self.asked.url, why)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._beside is not None and self._beside.is_alive()
 
     def _is_settled(self) -> bool:
         """Whether no server waits for a part that this one has in a base."""
@@ -188,12 +197,12 @@ class Publisher:
             return True
         writing = begun(self._sink.bases, self._stream)
         has_part = writing is None or (self._keeper is None and writing == self._part_of)
-        return has_part and not wanted_by_servers(self._sink.bases, self._stream)
+        return has_part and not self._is_busy and not wanted_by_servers(self._sink.bases, self._stream)
 
     def _begin(self) -> bool:
         """Find out where a former life of this server has stopped; False while the job has not begun."""
         core, holdings = self._core, self._holdings
-        if not (core.state.run and holdings.is_started):
+        if not (core.state.run and holdings.is_started) or self._is_busy:
             return False
         stream = f"{core.state.run:016x}-{holdings.job.num_servers}"
         (_, newest), mark, keeper = self._sink.span(stream, holdings.server), "", self._keeper
@@ -272,20 +281,30 @@ class Publisher:
 
     def _look_at_bases(self) -> None:
         self._refuse_others()
-        if self._is_told or self._is_lost:
+        if self._is_told or self._is_lost or self._is_busy:
             return
-        if self._keeper is not None:
-            self._keeper.look()
+        if self._keeper is not None and (complete := self._keeper.look()) is not None:
+            self._do_beside(self._commit, self._keeper, complete)
+            return
         writing = begun(self._sink.bases, self._stream)
-        if writing is None and self._behind_base > max(LEAST_BEHIND, 2 * self._base_bytes()):
+        if writing is None and self._behind_base > max(LEAST_BEHIND, 4 * self._base_bytes()):
             want(self._sink.bases, self._holdings.server, self._stream)  # then older batches are removed
-        if writing is None or writing == self._part_of or (self._part is not None and self._part.is_alive()):
+        if writing is None or writing == self._part_of:
             return
         self._part_of, self._behind_base = writing, 0
         want_no_more(self._sink.bases, self._holdings.server, self._stream)
-        self._part = threading.Thread(target=self._write_part, args=(writing, self._number), name="fleet-base")
-        self._part.daemon = True
-        self._part.start()
+        self._do_beside(self._write_part, writing, self._number)
+
+    def _do_beside(self, work: Callable[..., None], *arguments: Any) -> None:
+        self._beside = threading.Thread(target=work, args=arguments, name="fleet-base", daemon=True)
+        self._beside.start()
+
+    def _commit(self, keeper: BaseKeeper, writing: Path) -> None:
+        try:
+            keeper.complete(writing)
+        except Exception as error:  # of any kind, as above
+            self._note_failure(error)
+            self._closed.wait(LATER_S)
 
     def _base_bytes(self) -> int:
         """How much this server's rows weigh in a base."""

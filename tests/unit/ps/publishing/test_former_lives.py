@@ -176,7 +176,8 @@ def test_two_jobs_in_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             follower = Follower(tmp_path)
             follower.until(lambda: follower.equals(second), "what the second job has")
             assert follower.stream.head.stream == publisher_of(second[1])._stream
-            assert list((tmp_path / "batches").iterdir()) == [tmp_path / "batches" / head_of(tmp_path)]
+            batches, own = tmp_path / "batches", tmp_path / "batches" / head_of(tmp_path)
+            wait_until(lambda: list(batches.iterdir()) == [own], LIMIT_S, "the batches of the first job to be removed")
 
 
 def test_a_place_that_hangs_holds_up_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

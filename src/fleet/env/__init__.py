@@ -83,7 +83,7 @@ FLEET_MACHINE_TIMEOUT_S = seconds(
 FLEET_SCRUB_RATE = count(
     "FLEET_SCRUB_RATE",
     "Megabytes a second that a server of a durable job reads of what it has on its disk, to find damage; 0 reads "
-    "nothing; 8 when unset.",
+    "nothing, but where its copy cannot be filled; 8 when unset.",
 )
 FLEET_LOCAL_TRANSPORT = choice(
     "FLEET_LOCAL_TRANSPORT",

@@ -51,22 +51,28 @@ class Scrub:
         rate = env.FLEET_SCRUB_RATE.get()
         self._rate = (RATE_MB if rate is None else rate) * 1e6
         self._is_over = threading.Event()
+        self._woken = threading.Event()
+        self._is_hurried = False
+        """Whether somebody waits for the next look, which is then as fast as the disk."""
         self.num_bytes = 0
         """Read so far."""
         self.damaged: dict[Path, str] = {}
         """The files that were not what was written when they were read last, with a line about each."""
         self._lost: dict[tuple[int, int], str] = {}
         """Damaged files with rows that are nowhere else, by device and number."""
-        self._thread: threading.Thread | None = None
-        if self._rate:
-            self._thread = threading.Thread(target=self._run, name="fleet-scrub", daemon=True)
-            self._thread.start()
+        self._thread = threading.Thread(target=self._run, name="fleet-scrub", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Stop reading; idempotent."""
         self._is_over.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._woken.set()
+        self._thread.join()
+
+    def hurry(self) -> None:
+        """Look at once: a copy cannot be filled from what is there. Also where the rate is 0."""
+        self._woken.set()
+        self._is_hurried = True
 
     def refuse_damaged(self, links: Iterable[Path]) -> None:
         """CheckpointError if a file of rows is known to be damaged: what links to it would be worth nothing."""
@@ -118,8 +124,12 @@ class Scrub:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _IDLE)
         pause_s = FIRST_S
-        while not self._is_over.wait(pause_s):
+        while True:
+            self._woken.wait(pause_s if self._rate else None)
+            self._woken.clear()
             pause_s = REST_S
+            if self._is_over.is_set():
+                return
             try:
                 self.look()
             except _StoppedError:
@@ -128,10 +138,13 @@ class Scrub:
                 pause_s = SOON_S
             except Exception as error:  # of any kind: the next look may come to its end
                 _log.warning("what is in %s could not be read to its end: %s", self._folder, str(error) or repr(error))
+            if self._is_hurried and self._is_over.wait(SOON_S):  # a copy asks again and again
+                return
+            self._is_hurried = self._woken.is_set()
 
     def _pace(self, num_bytes: int) -> None:
         self.num_bytes += num_bytes
-        if self._is_over.wait(num_bytes / self._rate):
+        if self._is_over.wait(0.0 if self._is_hurried or not self._rate else num_bytes / self._rate):
             raise _StoppedError
 
 

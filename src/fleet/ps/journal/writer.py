@@ -145,7 +145,7 @@ class Journal:
             found = dict(segments_in(self.folder))
             if segment not in found:
                 return None
-            return found[segment].stat().st_size, min(first for first in found if first > segment)
+            return found[segment].stat().st_size, min(first for first in (*found, self._first) if first > segment)
 
     def sync(self) -> None:
         """Return when the disk has every record; JournalWriteError if it takes them no more."""

@@ -54,6 +54,7 @@ class Copies(Copied):
 
     def __init__(self, core: Core, durability: Durability, standing: Standing) -> None:
         self._core, self._journal, self._folder = core, durability.journal, durability.folder
+        self._hurry = durability.scrub.hurry
         self._standing, self._server = standing, standing.server
         self._changed = threading.Condition()
         self._promise = self._folder / PROMISE_NAME
@@ -63,10 +64,12 @@ class Copies(Copied):
         """Whether a copy is, or may be by now, listed in a term."""
         self._num_freed = 0
         """How often it was bound and is so no longer."""
-        self._copy = self._read_by = 0
-        """The copy that called last, and the one that has read records in the life of this process."""
+        self._copy = self._read_by = self._filled = 0
+        """The copy that called last, the one that has read records in the life of this process, the one filled last."""
         self._has = 0
         """The last record that the copy has."""
+        self._given = (0, 0, 0)
+        """The copy that got bytes of the journal last, with segment and place."""
         self._told = (0, 0)
         """The copy that was told last that it is whole, and the term."""
         self._whole_at = 0
@@ -104,7 +107,7 @@ class Copies(Copied):
     def replaced(self, lsn: int) -> None:
         why = ""
         with self._changed:
-            self._replaced_at = lsn
+            self._replaced_at, self._filled = lsn, 0
             if self.is_bound:
                 self._complain("a checkpoint was loaded, with which the copy is filled anew")
                 what = "fleetrun to count without its copy, which a loaded checkpoint fills anew"
@@ -161,6 +164,9 @@ class Copies(Copied):
             self._look()
             self._asked_at = time.monotonic()
             if header.is_empty:
+                if self._filled == header.copy:  # what it was given has a gap, or is damaged
+                    self._hurry()
+                self._filled = header.copy
                 self._copy, self._has, self._whole_at, self._fills = header.copy, 0, self._journal.lsn, True
                 return self._files(), ()
         if header.file:
@@ -171,7 +177,8 @@ class Copies(Copied):
         snapshot, segments = newest_snapshot(self._folder), segments_in(self._folder)
         lsn = 0 if snapshot is None else int(snapshot.stem.rpartition("-")[2])
         begin = max((first for first, _ in segments if first <= lsn + 1), default=0)
-        if not begin:  # a file is gone, and the snapshot in its place is being written
+        if not begin:  # a file is gone
+            self._hurry()
             raise CommunicationError("the beginning of the journal is lost; wait for the snapshot in its place")
         self._needs = begin
         if snapshot is None:
@@ -227,7 +234,10 @@ class Copies(Copied):
             if size < header.at:
                 self._refuse_what_is_ahead(header)
                 return self._said(Reply(lost="the server has not, or not any more, what the copy has")), ()
-            self._read_by = header.copy
+            self._read_by, given = header.copy, (header.copy, header.segment, header.at)
+            if size > header.at and given == self._given:  # it could not read what it was given
+                self._hurry()
+            self._given = given
             term = self._look()
             reply = self._said(Reply(is_whole=self._is_whole(header)))
             reply.term = term.number

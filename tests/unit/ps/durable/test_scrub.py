@@ -174,8 +174,26 @@ def test_it_looks_by_itself_and_slowly(tmp_path: Path, monkeypatch: pytest.Monke
     found = Scrub(journal, list, mend)
     assert told.wait(20)
     found.close()
+    journal.close()
+
+
+def test_it_looks_at_once_when_it_is_hurried_whatever_the_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrub, "FIRST_S", 0.01)
     monkeypatch.setenv("FLEET_SCRUB_RATE", "0")
-    assert Scrub(journal, list, mend)._thread is None
+    journal = writer.Journal(tmp_path, "OS", 0, b"server 0")
+    journal.append(Kind.PUSH, [RecordPart(bytes(3_000_000))])
+    told = threading.Event()
+
+    def mend(_is_lost: bool, _why: str) -> str:
+        told.set()
+        return "mended"
+
+    flip(segments_in(tmp_path)[-1][1], 2_900_000)
+    found = Scrub(journal, list, mend)
+    assert not found.num_bytes
+    found.hurry()
+    assert told.wait(20)
+    found.close()
     journal.close()
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from fleet.errors import FleetError
-from fleet.ps.journal.files import MARK_NAME, segments_in, view_of
+from fleet.ps.journal.files import MARK_NAME, segments_in, snapshots_in, view_of
 from fleet.ps.journal.records import read
 from fleet.ps.journal.verify import verify
 from fleet.ps.server.service import Service
@@ -34,6 +35,18 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
 def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 8
+    path.write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 10)
+
+
+def behead(path: Path) -> None:
+    """Make the head of its second record one that no copy can take."""
+    data = bytearray(path.read_bytes())
+    begin = [record.begin for record in read(path, view_of(path))][1]
+    data[begin] ^= 8
     path.write_bytes(data)
 
 
@@ -141,6 +154,44 @@ def test_a_copy_notices_a_file_that_is_gone_between_two_others(pair: Pair, caplo
         own.scrub.look()
         adding.result(LIMIT_S)
     assert digest(pair.copy.state) == digest(pair.server.state)
+
+
+@pytest.fixture
+def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+    """A pair without a copy, with three files in the server's journal, which it does not read again by itself."""
+    monkeypatch.setenv("FLEET_TABLE_DIR", str(tmp_path / "tables"))
+    monkeypatch.setenv("FLEET_SCRUB_RATE", "0")
+    with Pair(tmp_path) as made:
+        made.drop_copy()
+        for number in (1, 2):
+            durability_of(made.server).journal.roll()
+            made.train(np.random.default_rng(number))
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("harm", "index"), [(Path.unlink, 0), (Path.unlink, 1), (Path.unlink, 2), (flip, 1), (cut, 1), (behead, 2)]
+)
+def test_a_server_looks_at_once_where_no_copy_can_be_filled(
+    hidden: Pair, index: int, harm: Callable[[Path], None]
+) -> None:
+    own = durability_of(hidden.server)
+    harm(segments_in(own.folder)[index][1])
+    hidden.add_copy()
+    assert digest(hidden.copy.state) == digest(hidden.server.state)
+    hidden.train(np.random.default_rng(3))
+    hidden.settle()
+    assert not verify(own.folder, least=own.journal.lsn).damaged
+    assert own.counts()["snapshots"] == 1
+
+
+def test_a_server_looks_at_once_where_its_copy_cannot_read_its_snapshot(hidden: Pair) -> None:
+    own = durability_of(hidden.server)
+    hidden.snapshot(hidden.server)
+    flip(snapshots_in(own.folder)[-1][1])
+    hidden.add_copy()
+    assert digest(hidden.copy.state) == digest(hidden.server.state)
+    assert not verify(own.folder, least=own.journal.lsn).damaged
 
 
 def test_a_copy_keeps_what_its_server_has_lost_and_takes_its_place(pair: Pair) -> None:

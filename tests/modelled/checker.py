@@ -30,6 +30,9 @@ class System(Protocol[State]):
     def alike(self, state: State) -> State:
         """The same for states that differ in names only."""
 
+    def end(self, state: State) -> Hashable:
+        """What has come of everything, in a state where nothing can happen any more but faults."""
+
     def wrong(self, state: State) -> str | None:
         """What must not be so in any state."""
 
@@ -47,6 +50,8 @@ class Checked:
     problem: str | None = None
     trace: list[Action] = field(default_factory=list)
     """The way to the problem, one of the shortest."""
+    ends: set[Hashable] = field(default_factory=set)
+    """What may come of everything."""
     is_whole: bool = True
     """Whether every state was seen."""
 
@@ -85,8 +90,10 @@ def check(system: System[Any], most: int | None = None) -> Checked:
                 if key not in came_from:
                     came_from[key] = hash(state)
                     following.append(reached)
-            if is_end and (why := system.wrong_end(state)) is not None:
-                return _problem(system, found, came_from, state, why)
+            if is_end:
+                found.ends.add(system.end(state))
+                if (why := system.wrong_end(state)) is not None:
+                    return _problem(system, found, came_from, state, why)
             if most is not None and len(came_from) > most:
                 found.num_states, found.is_whole = len(came_from), False
                 return found

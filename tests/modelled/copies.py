@@ -15,6 +15,7 @@ BURNS = "machine {1} of server {0} is lost, with its disk"
 DOUBTED = "the launchers give up server {0} on machine {1}, which lives, and decide term {2}"
 FILLS = "the copy of server {0} begins with its rows"
 PULLS = "the copy of server {0} writes a record down"
+LEARNS = "machine {1} of server {0} learns of term {2}"
 HEARS_COPY = "server {0} hears what its copy has"
 NONE = 2
 
@@ -25,8 +26,7 @@ def steps(size: Size, state: State) -> Iterator[Step]:
     for number, line in enumerate(state.lines):
         for where, node in enumerate(line.nodes):
             if node.is_there and node.term < newest:
-                learned = with_line(state, number, _learned(line, where, number, state.terms, nothing(size)))
-                yield ("machine {1} of server {0} learns of term {2}", number, where, newest), learned
+                yield _learning(size, state, number, where)
             if node.is_there and state.budget[BURN] and number in size.copied:
                 burnt = with_node(line, where, Node(is_there=False, entries=nothing(size)))
                 yield (BURNS, number, where), spent(with_line(state, number, burnt), BURN)
@@ -34,6 +34,12 @@ def steps(size: Size, state: State) -> Iterator[Step]:
             yield from _decide(size, state, number, line)
         if line.copy != NONE and line.nodes[line.copy].is_there:
             yield from _follow(state, number, line)
+
+
+def _learning(size: Size, state: State, number: int, where: int) -> Step:
+    newest, line = len(state.terms) - 1, state.lines[number]
+    learned = with_line(state, number, _learned(line, where, number, state.terms, nothing(size)))
+    return (LEARNS, number, where, newest), learned
 
 
 def _learned(line: Line, where: int, number: int, terms: tuple[Term, ...], nothing: tuple[Entry, ...]) -> Line:
@@ -90,6 +96,8 @@ def _begun(size: Size, state: State, number: int, line: Line) -> Step | None:
 
 def _with_term(state: State, number: int, newest: Term, server: int, copy: int) -> State:
     servers, copies = list(newest.servers), list(newest.copies)
+    if server != servers[number]:
+        state = with_line(state, number, state.lines[number]._replace(is_promoted=True))
     servers[number], copies[number] = server, copy
     return state._replace(terms=(*state.terms, Term(tuple(servers), tuple(copies))))
 
@@ -103,8 +111,10 @@ def _heard(state: State, number: int, line: Line, where: int) -> Step:
 def at_once(size: Size, state: State) -> Step | None:
     """What may as well happen at once, for all that is possible before it is possible behind it.
 
-    A copy begins and is filled, it gets records while nobody waits for it, and its server hears what it has.
+    A copy begins and is filled, it gets records while nobody waits for it, or while nothing can be lost any more, and
+    its server hears what it has. A copy that is none in its term, or whose server goes by another, learns of the newest.
     """
+    newest = len(state.terms) - 1
     for number, line in enumerate(state.lines):
         if (begun := _begun(size, state, number, line)) is not None:
             return begun
@@ -114,8 +124,11 @@ def at_once(size: Size, state: State) -> Step | None:
         where = state.terms[term].servers[number]
         server = line.nodes[where]
         if where == line.copy or not server.is_there or server.term != term:
+            if term < newest and state.terms[newest].servers[number] != line.copy:
+                return _learning(size, state, number, line.copy)
             continue
-        is_awaited = waits_for_copy(state, number, server)
+        can_be_lost = state.budget[BURN] or state.budget[DOUBT] or state.terms[newest].servers[number] != where
+        is_awaited = waits_for_copy(state, number, server) and can_be_lost
         for step in _follow(state, number, line):
             if step[0][0] in (FILLS, HEARS_COPY) or (step[0][0] == PULLS and not is_awaited):
                 return step

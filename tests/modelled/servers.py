@@ -64,8 +64,9 @@ def _restart(size: Size, state: State) -> Iterator[Step]:
     for number, line in enumerate(state.lines):
         for where, node in enumerate(line.nodes):
             is_noted = where == line.copy and line.note
-            if node.is_there and (node.collected or node.promised or is_noted):  # otherwise it has lost nothing
-                promised = node.promised and node.term + 1 if size.broken != "a promise is forgotten" else 0
+            is_forgotten = size.broken == "a promise is forgotten" and node.promised
+            if node.is_there and (node.collected or is_noted or is_forgotten):  # otherwise it has lost nothing
+                promised = node.promised if not is_forgotten else 0
                 after = with_node(line, where, node._replace(collected=(), promised=promised))
                 after = after._replace(note=0) if is_noted else after
                 yield (RESTARTS, number, where), spent(with_line(state, number, after), RESTART)

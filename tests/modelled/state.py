@@ -113,6 +113,8 @@ class Line(NamedTuple):
     """Whether the copy has begun with the rows of its server."""
     note: int = 0
     """1 + the term in which the copy was told that it is whole, as it tells the launchers; 0: it has not been."""
+    is_promoted: bool = False
+    """Whether a copy has ever taken the server's place: with `--standby async` it may lack what was acknowledged."""
     trouble: str = ""
     """What a worker is told that cannot be mended."""
 

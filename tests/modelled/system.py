@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from modelled import copies, servers, state, workers
 from modelled.checker import Action
@@ -48,11 +48,19 @@ class Job:
 
     def alike(self, now: State) -> State:
         """Two workers with one script may change their names, and terms that nobody goes by are forgotten."""
-        if self._is_reduced and self.size.standby == "sync":
-            now = _renumbered(now)
+        if self._is_reduced and self.size.standby:
+            now = _renumbered(_without_words(self.size, now))
         if not self._is_symmetric or now.workers[0] <= now.workers[1]:
             return now
         return _swapped(now)
+
+    def end(self, now: State) -> Hashable:
+        """What its servers have: how often each change was made, whose lives, at which step."""
+        rows = [line.nodes[now.terms[-1].servers[number]] for number, line in enumerate(now.lines)]
+        return now.is_lost or tuple(
+            (node.is_there, node.version, *((one.incarnation, one.made, one.is_present) for one in node.entries))
+            for node in rows
+        )
 
     def wrong(self, now: State) -> str | None:
         for number, line in enumerate(now.lines):
@@ -78,7 +86,7 @@ class Job:
         return None
 
     def _may_lack(self, now: State, number: int) -> bool:
-        return self.size.standby == "async" and any(term.servers[number] for term in now.terms)
+        return self.size.standby == "async" and now.lines[number].is_promoted
 
     def wrong_end(self, now: State) -> str | None:
         if now.is_lost:
@@ -93,6 +101,21 @@ class Job:
                 if not all(node.entries[number].made):
                     return f"a change of worker {number} is not on server {line}, at the end"
         return None
+
+
+def _without_words(size: Size, now: State) -> State:
+    """The state without acknowledgements of what cannot be lost any more: every process that has rows has it."""
+
+    def is_safe(number: int, worker: int, place: int) -> bool:
+        line = now.lines[number]
+        if size.standby == "async" and line.is_promoted:
+            return True
+        where = now.terms[-1].servers[number]
+        rows = [line.nodes[where]] + ([line.nodes[line.copy]] if line.is_filled and line.copy != copies.NONE else [])
+        return all(node.is_there and node.entries[worker].made[place] for node in rows)
+
+    gone = {word for word in now.acknowledged if is_safe(*word)}
+    return now._replace(acknowledged=now.acknowledged - gone) if gone else now
 
 
 def _renumbered(now: State) -> State:

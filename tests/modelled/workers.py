@@ -39,6 +39,9 @@ def at_once(size: Size, state: State) -> Step | None:
         for step in _onward(size, state, number, worker):
             if step[0][0] in AT_ONCE:
                 return step
+        is_behind = worker.stage != "done" and worker.term + 1 < len(state.terms)
+        if is_behind and not any(serving(state, line, worker.term) for line in range(size.num_servers)):
+            return _learning(state, number, worker)  # nobody goes by its term, or ever will again
     return None
 
 
@@ -48,14 +51,18 @@ def steps(size: Size, state: State) -> Iterator[Step]:
         if worker.stage == "done":
             continue
         if worker.term + 1 < len(state.terms):
-            learned = worker._replace(term=len(state.terms) - 1)
-            yield (LEARNS, number, learned.term), with_worker(state, number, learned)
+            yield _learning(state, number, worker)
         yield from _onward(size, state, number, worker)
         if worker.stage == "run":
             yield from _begin(size, state, number, worker)
         if state.budget[DEATH]:
             reborn = Worker(life=worker.life + 1, outbox=worker.outbox, term=worker.term)
             yield (DIES, number, reborn.life), spent(with_worker(state, number, reborn), DEATH)
+
+
+def _learning(state: State, number: int, worker: Worker) -> Step:
+    learned = worker._replace(term=len(state.terms) - 1)
+    return (LEARNS, number, learned.term), with_worker(state, number, learned)
 
 
 def _onward(size: Size, state: State, number: int, worker: Worker) -> Iterator[Step]:

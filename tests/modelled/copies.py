@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from modelled.checker import Action
 from modelled.servers import made, waits_for_copy
-from modelled.state import Entry, Line, Node, Size, State, Term, nothing, spent, with_line, with_node
+from modelled.state import Entry, Line, Node, Size, State, Term, in_rounds, nothing, spent, with_line, with_node
 
 Step = tuple[Action, State]
 BURN, DOUBT = 2, 3
@@ -33,7 +33,7 @@ def steps(size: Size, state: State) -> Iterator[Step]:
         if number in size.copied:
             yield from _decide(size, state, number, line)
         if line.copy != NONE and line.nodes[line.copy].is_there:
-            yield from _follow(state, number, line)
+            yield from _follow(state, number, line, is_kept=in_rounds(size))
 
 
 def _learning(size: Size, state: State, number: int, where: int) -> Step:
@@ -112,7 +112,7 @@ def at_once(size: Size, state: State) -> Step | None:
     """What may as well happen at once, for all that is possible before it is possible behind it.
 
     A copy begins and is filled, it gets records while nobody waits for it, or while nothing can be lost any more, and
-    its server hears what it has. A copy that is none in its term, or whose server goes by another, learns of the newest.
+    its server hears what it has. A copy that is none in its term, or whose server goes by another, learns of one.
     """
     newest = len(state.terms) - 1
     for number, line in enumerate(state.lines):
@@ -129,13 +129,13 @@ def at_once(size: Size, state: State) -> Step | None:
             continue
         can_be_lost = state.budget[BURN] or state.budget[DOUBT] or state.terms[newest].servers[number] != where
         is_awaited = waits_for_copy(state, number, server) and can_be_lost
-        for step in _follow(state, number, line):
+        for step in _follow(state, number, line, is_kept=in_rounds(size)):
             if step[0][0] in (FILLS, HEARS_COPY) or (step[0][0] == PULLS and not is_awaited):
                 return step
     return None
 
 
-def _follow(state: State, number: int, line: Line) -> Iterator[Step]:
+def _follow(state: State, number: int, line: Line, *, is_kept: bool) -> Iterator[Step]:
     """A copy asks its server for what it lacks. Both must know the same term."""
     copy = line.nodes[line.copy]
     where = state.terms[copy.term].servers[number]
@@ -145,6 +145,7 @@ def _follow(state: State, number: int, line: Line) -> Iterator[Step]:
     if not line.is_filled:
         server = server._replace(has_copy=True, stream=(), pulled=0)
         copy = copy._replace(entries=server.entries, version=server.version)
+        copy = copy._replace(collected=server.collected) if is_kept else copy
         after = with_node(with_node(line, where, server), line.copy, copy)._replace(is_filled=True)
         yield (FILLS, number), with_line(state, number, after)
         return

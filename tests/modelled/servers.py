@@ -17,6 +17,8 @@ from modelled.state import (
     Record,
     Size,
     State,
+    Tell,
+    in_rounds,
     spent,
     with_line,
     with_node,
@@ -28,7 +30,8 @@ RESTART = 1
 RESTARTS = "the process of server {0} on machine {1} dies, and goes on from its journal"
 TAKES_LIFE = "server {0} takes the declaration of worker {1}, life {2}"
 TAKES_CHANGE = "server {0} takes change {1} of worker {2}, incarnation {3}"
-DECLARE, STEP = "declare", "step"
+IS_TOLD = "server {0} is told by worker {1} that all servers have the pushes of step {2}"
+DECLARE, STEP, COLLECT = "declare", "step", "collect"
 """Kinds of records beside those of changes."""
 
 
@@ -49,12 +52,16 @@ def steps(size: Size, state: State) -> Iterator[Step]:
         yield from _restart(size, state)
 
 
-def received(size: Size, line: Line, where: int, message: Change | Declare) -> Line:
+def received(size: Size, line: Line, where: int, message: Change | Declare | Tell) -> Line:
     """The server after a message; the same where that changes nothing."""
+    if isinstance(message, Tell):
+        return _was_told(size, line, where, message)
     return _declared(line, where, message) if isinstance(message, Declare) else _taken(size, line, where, message)
 
 
-def _told(message: Change | Declare) -> Action:
+def _told(message: Change | Declare | Tell) -> Action:
+    if isinstance(message, Tell):
+        return IS_TOLD, message.line, message.worker, message.step
     if isinstance(message, Declare):
         return TAKES_LIFE, message.line, message.worker, message.life
     return TAKES_CHANGE, message.line, message.number, message.worker, message.incarnation
@@ -65,9 +72,10 @@ def _restart(size: Size, state: State) -> Iterator[Step]:
         for where, node in enumerate(line.nodes):
             is_noted = where == line.copy and line.note
             is_forgotten = size.broken == "a promise is forgotten" and node.promised
-            if node.is_there and (node.collected or is_noted or is_forgotten):  # otherwise it has lost nothing
-                promised = node.promised if not is_forgotten else 0
-                after = with_node(line, where, node._replace(collected=(), promised=promised))
+            lost = node.is_told if in_rounds(size) else node.collected
+            if node.is_there and (lost or is_noted or is_forgotten):  # otherwise it has lost nothing
+                promised, kept = node.promised if not is_forgotten else 0, node.collected if in_rounds(size) else ()
+                after = with_node(line, where, node._replace(collected=kept, is_told=False, promised=promised))
                 after = after._replace(note=0) if is_noted else after
                 yield (RESTARTS, number, where), spent(with_line(state, number, after), RESTART)
 
@@ -156,17 +164,28 @@ def _taken(size: Size, line: Line, where: int, message: Change) -> Line:
             return line
         if size.is_sync and node.version != script[: message.place].count(PUSH):
             return line._replace(trouble=f"worker {message.worker} pushes a step that the others are not at")
+        if in_rounds(size):
+            return _completed(size, record(line, where, Record(COLLECT, (change,))), where)
         collected = tuple(sorted((*node.collected, change)))
         return _completed(size, with_node(line, where, node._replace(collected=collected)), where)
     after = record(line, where, Record(kind, (change,)))
     return _completed(size, after, where) if kind == LEAVE else after
 
 
+def _was_told(size: Size, line: Line, where: int, message: Tell) -> Line:
+    node = line.nodes[where]
+    is_late = message.incarnation != node.entries[message.worker].incarnation or node.version != message.step
+    if is_late or node.is_told:
+        return line
+    return _completed(size, with_node(line, where, node._replace(is_told=True)), where)
+
+
 def _completed(size: Size, line: Line, where: int) -> Line:
     """Make the present step, if all of its pushes are there."""
     node = line.nodes[where]
     pushed = {one[0] for one in node.collected}
-    if not size.is_sync or not pushed:
+    is_awaited = in_rounds(size) and not node.is_told and size.broken != "steps in one round"
+    if not size.is_sync or not pushed or is_awaited:
         return line
     if any(entry.is_present and worker not in pushed for worker, entry in enumerate(node.entries)):
         return line
@@ -183,19 +202,22 @@ def record(line: Line, where: int, entry: Record) -> Line:
 
 def made(node: Node, entry: Record) -> Node:
     """What a record makes of a server, live and on its copy."""
-    entries, collected, version = node.entries, node.collected, node.version
+    entries, collected, version, is_told = node.entries, node.collected, node.version, node.is_told
     if entry.kind == DECLARE:
         worker, incarnation, life, has_left = entry.changes[0]
         counts = (*entries[worker].made[:-1], 0)  # a leave counts within an incarnation
         lives: dict[str, Any] = {"incarnation": incarnation, "life": life, "taken": (), "made": counts}
         entries = _with(entries, worker, is_present=not has_left, **lives)
+        is_told = is_told and all(one[0] != worker for one in collected)
         collected = tuple(one for one in collected if one[0] != worker)
     for worker, _, number, place in entry.changes if entry.kind != DECLARE else ():
         old = entries[worker]
-        counts = tuple(count + (at == place) for at, count in enumerate(old.made))
+        counts = tuple(count + (at == place and entry.kind != COLLECT) for at, count in enumerate(old.made))
         is_present = old.is_present and entry.kind != LEAVE
         taken = tuple(sorted({*old.taken, number}))
         entries = _with(entries, worker, taken=taken, made=counts, is_present=is_present)
+    if entry.kind == COLLECT:
+        collected = tuple(sorted((*collected, *entry.changes)))
     if entry.kind == STEP:
-        collected, version = (), version + 1
-    return node._replace(entries=entries, collected=collected, version=version)
+        collected, version, is_told = (), version + 1, False
+    return node._replace(entries=entries, collected=collected, version=version, is_told=is_told)

@@ -11,6 +11,8 @@ SMALL: Mapping[str, Size] = {
     "steps, deaths of a worker and a server": Size(("PL", "PPL"), is_sync=True, deaths=1, restarts=1),
     "a copy, a machine and a process lost": Size(("PL",), False, "sync", (0,), num_servers=1, restarts=1, burns=1),
     "a copy that lags, a machine lost": Size(("PL",), False, "async", (0,), num_servers=1, burns=1),
+    "rounds, everything once": Size(("PPL",), True, "sync", losses=1, deaths=1, restarts=1),
+    "rounds, a copy, the machine of the worker lost": Size(("PL",), True, "sync", (1,), losses=1),
 }
 """Checked whole in `make test`."""
 
@@ -32,11 +34,21 @@ LARGE: Mapping[str, Size] = {
     "a copy that lags, a worker dies and a machine is lost": Size(
         ("PL", "PL"), False, "async", (0,), num_servers=1, deaths=1, burns=1
     ),
+    "rounds, a worker dies and the machine of one is lost": Size(("PL", "PL"), True, "sync", losses=1, deaths=1),
+    "uneven rounds, a process and the machine of a worker lost": Size(
+        ("PL", "PPL"), True, "sync", losses=1, restarts=1
+    ),
+    "rounds, a copy of the first server, its machine lost": Size(("PL", "PL"), True, "sync", (0,), burns=1),
+    "rounds, a copy of the second server, its machine lost": Size(("PL", "PL"), True, "sync", (1,), burns=1),
+    "rounds, copies of both, a machine of a server lost": Size(("PL",), True, "sync", (0, 1), burns=1),
+    "rounds, copies of both, the machine of the worker lost": Size(("PL",), True, "sync", (0, 1), losses=1),
+    "rounds, a copy, machines of a server and of the worker lost": Size(("PL",), True, "sync", (1,), burns=1, losses=1),
 }
 """Checked whole by `make model`, beside the small ones."""
 
 _TWO = Size(("PL", "PL"), deaths=1)
 _UNEVEN = Size(("PL", "PPL"), is_sync=True, deaths=1)
+_LOSES = Size(("PL",), True, "sync", losses=1)
 _COPIED = Size(("PL",), False, "sync", (0,), num_servers=1, burns=1)
 
 MUTATIONS: Mapping[str, tuple[Size, str]] = {
@@ -48,6 +60,8 @@ MUTATIONS: Mapping[str, tuple[Size, str]] = {
     "a first word begins a life": (_TWO, "is stuck|is not on server"),
     "answer before the copy has it": (_COPIED, "has lost a change"),
     "promote a copy that is not listed": (_COPIED, "has lost a change"),
+    "steps in one round": (_LOSES, "is not on server|is stuck"),
+    "former pushes are left": (_LOSES, "is stuck"),
     "a promise is forgotten": (_COPIED._replace(restarts=1), "has lost a change"),
 }
 """What `state.Size.broken` may be: a size in which it shows, and as what; of two that are as near, either."""

@@ -31,6 +31,8 @@ class Size(NamedTuple):
     """How often a machine of a server or copy may be lost, with its disk."""
     doubts: int = 0
     """How often a server that lives may be given up."""
+    losses: int = 0
+    """How often the machine of a worker may be lost, with its outbox; the worker goes on elsewhere."""
     broken: str = ""
     """What is done wrong, to see that the check finds it: one of `sizes.MUTATIONS`."""
 
@@ -41,7 +43,7 @@ class Worker(NamedTuple):
     life: int = 1
     stage: str = "again"
     """again: sends what its former life has left in the outbox; join: declares itself; run; send: a change is under
-    way; done."""
+    way; done. In rounds (`rounds`) also settle, settle again, former, settle former."""
     incarnation: int = 0
     at: int = 0
     """The place in the script."""
@@ -52,6 +54,10 @@ class Worker(NamedTuple):
     outbox: tuple[int, ...] = ()
     """The incarnation, number and place of the last change that was written down, if there is one."""
     term: int = 0
+    push: tuple[int, ...] = ()
+    """In rounds: the incarnation, the number and the step of the push whose step it brings to its end."""
+    said: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+    """In rounds: what servers have said of it: the server, a number, and more."""
 
 
 class Entry(NamedTuple):
@@ -92,7 +98,9 @@ class Node(NamedTuple):
     version: int = 0
     """How many synchronous steps were made."""
     collected: tuple[Made, ...] = ()
-    """In memory: pushes that were taken, and are not in the journal yet."""
+    """Pushes that were taken, and are in no step yet; in memory, or in rounds in the journal too."""
+    is_told: bool = False
+    """In rounds, in memory: whether a worker has said that all servers have all pushes of the present step."""
     has_copy: bool = False
     """Whether a copy has begun with its rows, so that records are kept for it."""
     stream: tuple[Record, ...] = ()
@@ -151,6 +159,18 @@ class Declare(NamedTuple):
     """So that none is equal to a `Change`, which is a tuple of numbers as well."""
 
 
+class Tell(NamedTuple):
+    """The message of a worker to one server, that all servers have the pushes of a step."""
+
+    worker: int
+    incarnation: int
+    number: int
+    line: int
+    term: int
+    step: int
+    kind: str = "tell"
+
+
 class State(NamedTuple):
     """All of it."""
 
@@ -158,14 +178,19 @@ class State(NamedTuple):
     lines: tuple[Line, ...]
     terms: tuple[Term, ...]
     """All that were decided; the number of a term is its place."""
-    sent: frozenset[Change | Declare]
+    sent: frozenset[Change | Declare | Tell]
     """Every message that was ever sent: it may arrive late, again, or never."""
     acknowledged: frozenset[tuple[int, int, int]]
     """Line, worker and place of each change of which a worker has heard that it is made."""
     budget: tuple[int, ...]
-    """How many deaths, restarts, burns and doubts are left."""
+    """How many deaths, restarts, burns, doubts and losses are left."""
     is_lost: bool = False
     """The job has ended: a server was lost that had no copy."""
+
+
+def in_rounds(size: Size) -> bool:
+    """Whether servers keep the pushes of a synchronous step until all have all of them."""
+    return size.is_sync and size.standby == "sync" and size.num_servers > 1
 
 
 def nothing(size: Size) -> tuple[Entry, ...]:
@@ -177,7 +202,7 @@ def first(size: Size) -> State:
     """The beginning: nobody has joined."""
     lines = (Line((Node(entries=nothing(size)), Node(is_there=False, entries=nothing(size)))),) * size.num_servers
     terms = (Term((0,) * size.num_servers, (2,) * size.num_servers),)
-    budget = (size.deaths, size.restarts, size.burns, size.doubts)
+    budget = (size.deaths, size.restarts, size.burns, size.doubts, size.losses)
     return State(tuple(Worker() for _ in size.scripts), lines, terms, frozenset(), frozenset(), budget)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Hashable, Iterator
 from modelled import copies, servers, state, workers
 from modelled.checker import Action
 from modelled.servers import waits_for_copy
-from modelled.state import LEAVE, Change, Declare, Line, Made, Node, Record, Size, State, Worker
+from modelled.state import LEAVE, Change, Declare, Line, Made, Node, Record, Size, State, Tell, Worker, in_rounds
 
-FAULTS = {workers.DIES, servers.RESTARTS, copies.BURNS, copies.DOUBTED}
+FAULTS = {workers.DIES, workers.IS_LOST, servers.RESTARTS, copies.BURNS, copies.DOUBTED}
 
 
 class Job:
@@ -24,7 +24,7 @@ class Job:
         self.size = size
         self._keeps_all = keeps_all or size.broken == "no ledger"
         self._is_reduced = is_reduced
-        self._is_symmetric = len(size.scripts) == 2 and size.scripts[0] == size.scripts[1]
+        self._is_symmetric = len(size.scripts) == 2 and size.scripts[0] == size.scripts[1] and not in_rounds(size)
 
     def first(self) -> State:
         return state.first(self.size)
@@ -137,7 +137,7 @@ def _renumbered(now: State) -> State:
         for line in now.lines
     )
     workers = tuple(one if one.stage == "done" else one._replace(term=place[one.term]) for one in now.workers)
-    sent: frozenset[Change | Declare] = frozenset(one._replace(term=place[one.term]) for one in now.sent)
+    sent: frozenset[Change | Declare | Tell] = frozenset(one._replace(term=place[one.term]) for one in now.sent)
     terms = tuple(now.terms[old] for old in sorted(known))
     return now._replace(lines=lines, workers=workers, sent=sent, terms=terms)
 
@@ -148,7 +148,7 @@ def _tidy(now: State) -> State:
     return now._replace(sent=now.sent.difference(gone)) if gone else now
 
 
-def _is_known(now: State, message: Change | Declare) -> bool:
+def _is_known(now: State, message: Change | Declare | Tell) -> bool:
     """Whether a message comes too late for the process that could take it."""
     node = now.lines[message.line].nodes[now.terms[message.term].servers[message.line]]
     if not node.is_there:
@@ -156,6 +156,8 @@ def _is_known(now: State, message: Change | Declare) -> bool:
     if node.term > message.term and now.workers[message.worker].term > message.term:
         return True
     entry = node.entries[message.worker]
+    if isinstance(message, Tell):
+        return message.incarnation < entry.incarnation or message.step < node.version
     if isinstance(message, Declare):
         return 0 < message.incarnation <= entry.incarnation
     return message.incarnation < entry.incarnation or (
@@ -175,7 +177,7 @@ def _may_acknowledge(now: State, number: int, node: Node) -> bool:
 
 def _swapped(now: State) -> State:
     """The same with the names of both workers changed."""
-    sent: set[Change | Declare] = {message._replace(worker=1 - message.worker) for message in now.sent}
+    sent: set[Change | Declare | Tell] = {message._replace(worker=1 - message.worker) for message in now.sent}
     acknowledged = frozenset((line, 1 - worker, place) for line, worker, place in now.acknowledged)
     lines = tuple(_swapped_line(line) for line in now.lines)
     both: tuple[Worker, ...] = now.workers[::-1]

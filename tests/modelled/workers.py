@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from modelled import rounds
 from modelled.checker import Action
 from modelled.servers import answer_to, has_pushes, is_on_copy, serving
-from modelled.state import LEAVE, Change, Declare, Size, State, Worker, spent, with_worker
+from modelled.state import LEAVE, PUSH, Change, Declare, Size, State, Worker, in_rounds, spent, with_worker
 
 Step = tuple[Action, State]
 NO_MORE = 1000
 """The term of a worker that has ended, and sends nothing any more."""
-DEATH = 0
-"""Its place in the budget."""
+DEATH, LOSS = 0, 4
+"""Their places in the budget."""
 LEARNS = "worker {0} learns of term {1}"
 FINDS_NOTHING = "worker {0} finds its outbox empty"
 ASKS = "worker {0} asks server 0, and may be incarnation {1}"
@@ -26,10 +27,11 @@ WRITES_LATE = "worker {0} writes down change {1}, which it has sent"
 HEARS = "worker {0} hears from server {3} that change {1} of incarnation {2} is {4}"
 ENDS = "worker {0} ends"
 DIES = "worker {0} dies, and begins life {1}"
+IS_LOST = "the machine of worker {0} is lost, and it begins life {1} on another, in term {2}"
 
 
 JOINS_AGAIN = "worker {0} declares incarnation {1} on server {2}, which follows another and has lost it"
-AT_ONCE = {FINDS_NOTHING, DECLARES, SENDS, JOINS_AGAIN}
+AT_ONCE = {FINDS_NOTHING, DECLARES, SENDS, JOINS_AGAIN, rounds.TELLS}
 """What may as well happen at once: a message may be late or lost, so one that is sent leaves all open that was."""
 
 
@@ -58,6 +60,10 @@ def steps(size: Size, state: State) -> Iterator[Step]:
         if state.budget[DEATH]:
             reborn = Worker(life=worker.life + 1, outbox=worker.outbox, term=worker.term)
             yield (DIES, number, reborn.life), spent(with_worker(state, number, reborn), DEATH)
+        if state.budget[LOSS]:
+            elsewhere = Worker(life=worker.life + 1, term=len(state.terms))
+            after = state._replace(terms=(*state.terms, state.terms[-1]))
+            yield (IS_LOST, number, elsewhere.life, elsewhere.term), spent(with_worker(after, number, elsewhere), LOSS)
 
 
 def _learning(state: State, number: int, worker: Worker) -> Step:
@@ -74,6 +80,8 @@ def _onward(size: Size, state: State, number: int, worker: Worker) -> Iterator[S
     elif worker.stage == "send":
         yield from _join_again(size, state, number, worker)
         yield from _send(size, state, number, worker, (worker.incarnation, worker.number, worker.at))
+    elif worker.stage not in ("run", "done"):
+        yield from rounds.steps(size, state, number, worker)
 
 
 def _again(size: Size, state: State, number: int, worker: Worker) -> Iterator[Step]:
@@ -81,7 +89,7 @@ def _again(size: Size, state: State, number: int, worker: Worker) -> Iterator[St
     if worker.outbox:
         yield from _send(size, state, number, worker, worker.outbox)
         return
-    joining = worker._replace(stage="join")
+    joining = worker._replace(stage="former" if in_rounds(size) else "join")
     yield (FINDS_NOTHING, number), with_worker(state, number, joining)
 
 
@@ -168,12 +176,18 @@ def _send(size: Size, state: State, number: int, worker: Worker, intent: tuple[i
         if answer is None:
             continue
         heard = worker._replace(heard=tuple(sorted((*worker.heard, line))))
+        if answer == "over":
+            heard = heard._replace(said=rounds.IS_OVER)
         after = state
-        if answer == "made":
+        if answer == "made" and not (in_rounds(size) and size.scripts[number][place] == PUSH):
             after = state._replace(acknowledged=state.acknowledged | {(line, number, place)})
         if len(heard.heard) == size.num_servers:
-            is_again = heard.stage == "again"
-            heard = heard._replace(stage="join" if is_again else "run", heard=(), at=heard.at + (not is_again))
+            is_again, settling = heard.stage == "again", rounds.begin(size, heard, intent, number)
+            following = ("former" if in_rounds(size) else "join") if is_again else "run"
+            if settling is None or (is_again and heard.said):
+                heard = heard._replace(stage=following, heard=(), said=(), at=heard.at + (not is_again))
+            else:
+                heard = settling
         yield (HEARS, number, change, incarnation, line, answer), with_worker(after, number, heard)
     if size.broken == "send before writing down" and worker.stage == "send" and worker.outbox != intent:
         written = with_worker(state, number, worker._replace(outbox=intent))

@@ -123,6 +123,61 @@ def test_kills_while_the_number_changes(tmp_path: Path) -> None:
     assert_each_sample_once(tmp_path)
 
 
+LOADED = """
+    import json
+    import os
+    import torch
+    import fleet
+    from support.durable.elastic_job import Counts, counts_of
+
+    strategy = fleet.DistributedStrategy()
+    strategy.a_sync = MODE != "sync"
+    fleet.init(strategy=strategy)
+    if fleet.is_server():
+        fleet.run_server()
+        raise SystemExit
+    model = fleet.distributed_model(Counts(MODE))
+    optimizers = model.optimizers()
+    fleet.init_worker()
+    saves = fleet.Checkpoint("saves", model=model, optimizer=optimizers)
+    for name in sorted(os.listdir("saves")):
+        step = saves.load(int(name.removeprefix("step-")))
+        if fleet.is_first_worker():
+            print(json.dumps([step, fleet.steps_done(), sum(counts_of(model, are_equal=MODE == "sync"))]), flush=True)
+        fleet.barrier_worker()
+    fleet.stop_worker()
+"""
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_worker_0_saves_while_others_come_and_go(mode: str, tmp_path: Path) -> None:
+    """A job with one number of workers loads every save; each is of one moment.
+
+    In async mode the moment may lie between the two pushes of a batch, one for each optimizer.
+    """
+    (tmp_path / "saves").mkdir()
+    with job(tmp_path, "1:3", mode=mode) as running_job:
+        wait_until(lambda: any((tmp_path / "saves").iterdir()), LIMIT_S, "the first save")
+        scale(tmp_path, "--workers", 3)
+        wait_until(lambda: all(pids(tmp_path, worker) for worker in range(3)), LIMIT_S, "all three to train")
+        (tmp_path / "fast").touch()
+        os.kill(pids(tmp_path, 0)[0], signal.SIGKILL)
+        os.kill(int(next(tmp_path.glob("server.*")).suffix[1:]), signal.SIGKILL)
+        result = running_job.finish()
+    assert result.code == 0, result.err
+    assert_each_sample_once(tmp_path)
+    words = ["--server_num", 1, "--worker_num", 2, script(tmp_path, LOADED.replace("MODE", repr(mode)))]
+    loaded = fleetrun(*words, cwd=tmp_path, environ=ENVIRON, warm=True)
+    assert loaded.code == 0, loaded.err + loaded.out
+    found = [json.loads(line) for line in loaded.out.splitlines() if line.startswith("[")]
+    assert len(found) >= 2
+    assert all(step == done for step, done, _ in found)
+    counted = [total for *_, total in found]
+    assert counted == sorted(counted)
+    assert all(total == int(total) for total in counted)
+    assert 0 < counted[-1] <= elastic_job.NUM_EPOCHS * files_job.NUM_ROWS
+
+
 @pytest.mark.parametrize("mode", ["async", "sync"])
 def test_two_machines_have_their_shares(mode: str, tmp_path: Path) -> None:
     """Somebody asks on the second one; each keeps its own folder. A worker of each is killed."""
@@ -196,7 +251,9 @@ REFUSED = {
     "fleet.data.shard([1, 2], 1)": "fleet.data.shard divides data by the number of workers",
     "fleet.data.files('data', SCHEMA, 4)": "fleet.data.files divides data by the number of workers",
     "fleet.barrier_worker()": "all workers meet there, and in this job they come and go",
-    "fleet.Checkpoint('c', model=model, optimizer=optimizer)": "all workers meet there",
+    "fleet.Checkpoint('c', model=model, optimizer=optimizer, data=fleet.data.files('data', SCHEMA, 4, queue=True))": (
+        "fleet.Checkpoint(data=...): workers come and go in this job"
+    ),
     "fleet.load_model('saved')": "all workers meet there",
 }
 CALLS = f"""

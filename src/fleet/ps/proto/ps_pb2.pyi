@@ -411,16 +411,18 @@ class NormReply(_message.Message):
 class JoinRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "sequence", "is_out", "step")
+        __slots__ = ("caller", "sequence", "is_out", "step", "every")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         IS_OUT_FIELD_NUMBER: _ClassVar[int]
         STEP_FIELD_NUMBER: _ClassVar[int]
+        EVERY_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         sequence: int
         is_out: bool
         step: int
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., is_out: _Optional[bool] = ..., step: _Optional[int] = ...) -> None: ...
+        every: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., is_out: _Optional[bool] = ..., step: _Optional[int] = ..., every: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

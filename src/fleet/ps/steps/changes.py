@@ -179,7 +179,7 @@ def _join(state: ServerState, header: ps_pb2.JoinRequest.Header, _: Any, __: Ski
         if header.is_out:
             state.rounds.leave_steps(worker)
             return ps_pb2.JoinReply.Header()
-        return ps_pb2.JoinReply.Header(step=state.rounds.join_steps(worker, header.step))
+        return ps_pb2.JoinReply.Header(step=state.rounds.join_steps(worker, header.step, header.every))
 
 
 def _check_join(state: ServerState, _: Numbered) -> None:

@@ -26,6 +26,8 @@ class Rounds:
         self._follows = is_elastic and follows
         self._since: dict[int, int] | None = {} if is_elastic else None
         """Where workers come and go: those that steps wait for, and the first step that does."""
+        self._begun = 0
+        """A step that began a batch."""
         self._present = set(() if is_elastic else range(num_workers))
         self.has_finished = not is_elastic
         """Whether a worker has left because it was done: then nobody else is to come."""
@@ -133,10 +135,15 @@ class Rounds:
         """The next step that nobody has pushed."""
         return self.version + bool(self._updates)
 
-    def join_steps(self, worker: int, step: int) -> int:
-        """Have steps wait for a worker from this one on, unless they do already; the first that will."""
+    def join_steps(self, worker: int, step: int, every: int = 1) -> int:
+        """Have steps wait for a worker from this one on, unless they do already; the first that will.
+
+        A batch makes `every` steps: it is the first of the others' next batch.
+        """
         assert self._since is not None
-        return max(self._since.setdefault(worker, step), self.version)
+        if not self._since:
+            self._begun = step
+        return max(self._since.setdefault(worker, step + (self._begun - step) % max(1, every)), self.version)
 
     def leave_steps(self, worker: int) -> None:
         """Have no step wait for a worker until it joins them again; what it has pushed counts."""
@@ -212,6 +219,7 @@ class Rounds:
             "num_ended": self.num_ended,
             "has_finished": self.has_finished,
             "since": None if self._since is None else sorted(self._since.items()),
+            "begun": self._begun,
             "sum": self.sum,
         }
 
@@ -222,5 +230,6 @@ class Rounds:
         self.passed, self.num_ended = list(saved.get("passed", ())), int(saved.get("num_ended", 0))
         self.has_finished = bool(saved.get("has_finished", True))
         self._since = None if saved.get("since") is None else dict(saved["since"])
+        self._begun = int(saved.get("begun", 0))
         step, squared_norm = saved.get("sum", (-1, 0.0))
         self.sum = int(step), float(squared_norm)

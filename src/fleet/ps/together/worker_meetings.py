@@ -59,12 +59,21 @@ class WorkerMeetings:
     """Meetings of one worker with the others, under names that all of them use; also a small world.
 
     `timeout_s`: how long to wait for workers that give no sign of being at work. `progress`: in a durable job, what
-    this worker was told in a former life, which is not asked for again.
+    this worker was told in a former life, which is not asked for again. `is_alone`: it meets nobody.
     """
 
-    def __init__(self, client: Attendee, name: str, timeout_s: float, progress: ScriptProgress | None = None) -> None:
+    def __init__(
+        self,
+        client: Attendee,
+        name: str,
+        timeout_s: float,
+        progress: ScriptProgress | None = None,
+        *,
+        is_alone: bool = False,
+    ) -> None:
         self.rank = client.worker
-        self.size = client.num_workers
+        self.size = 1 if is_alone else client.num_workers
+        self._is_alone = is_alone
         self._client = client
         self._name = name
         self._timeout_s = timeout_s
@@ -83,7 +92,7 @@ class WorkerMeetings:
 
     def gather_at(self, topic: str, own: bytes, progress: ScriptProgress | None = None) -> list[bytes]:
         """What every worker gave, by index, where all meet under this name; a former life's answer is in `progress`."""
-        if is_elastic():
+        if is_elastic() and not self._is_alone:
             raise NotSupportedError(
                 f"{self.purpose}: all workers meet there, and in this job they come and go (--worker_num A:B), so "
                 "nobody knows who is to come; leave that call out, or give one number of workers"

@@ -85,7 +85,7 @@ def join(
         is_first = client.worker == 0 and not is_started
         if is_first:
             _give_first(client, flat, kept, first_rows or {})
-        policy = make_push_policy(_setup(client, flat, device, version, configs))
+        policy = make_push_policy(_setup(client, flat, device, version, configs, num_optimizers))
         policy.refresh(is_exact=not client.resumed_updates)  # after a former life, in the format that it had them in
         done = Done(version if job.mode == Mode.SYNC else 0, client.resumed_updates, count=StepCount(num_optimizers))
         wishes = Wishes(client, begin_reshard)
@@ -140,13 +140,19 @@ def _give_first(
 
 
 def _setup(
-    client: Client, flat: FlatParameters | None, device: torch.device, version: int, configs: ASyncConfigs
+    client: Client,
+    flat: FlatParameters | None,
+    device: torch.device,
+    version: int,
+    configs: ASyncConfigs,
+    num_optimizers: int,
 ) -> Setup:
     return Setup(
         client,
         flat,
         device,
         version,
+        num_optimizers,
         k_steps=max(1, configs.k_steps),
         max_merge=configs.max_merge_var_num,
         queue_size=configs.send_queue_size,

@@ -65,14 +65,15 @@ class ServedParts:
 
     def capture(self, step: int) -> Captured:
         """Everything that this worker writes, copied."""
-        share = WriteShare(self.index, self.worker.client.job.num_workers)
+        job = self.worker.client.job
+        share = WriteShare(self.index, 1 if job.is_elastic else job.num_workers)
 
         def add(owner: int) -> Callable[[str, Any], None]:
             return lambda key, tensor: share.add(key, tensor, owner)
 
         shared: dict[str, Any] = {}
         if self.index == 0:
-            shared = {"mode": self.worker.client.job.mode, "optimizers": self.tags(), **self.objects.shared(add(0))}
+            shared = {"mode": job.mode, "optimizers": self.tags(), **self.objects.shared(add(0))}
         prefix = f"own/{self.index}"
         random = random_states.collect(self.worker.device)
         own = {

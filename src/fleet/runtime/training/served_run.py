@@ -3,11 +3,14 @@
 A save is one moment of the whole job. Every worker sends what it has queued, and all of them meet; then the servers
 copy, while nobody trains, and go on to write beside the workers. In sync mode worker 0 alone waits for the copies: no
 step can be complete without it. The folder is committed when all have written.
+
+Where workers come and go, nobody knows who would have to come: worker 0 alone saves, between two steps or by a cut.
 """
 
 import json
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +19,16 @@ from torch.optim import Optimizer
 
 from fleet.checkpoint import Manifest, StepFolders, abort
 from fleet.collective.model import DistributedModel
-from fleet.errors import CheckpointError, FleetError, NotReadyError, UsageError, UsageTypeError
+from fleet.errors import CheckpointError, FleetError, NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.job.stopping import AHEAD
 from fleet.nn.sparse import SparseModule
+from fleet.ps.together.cutting import CutLostError, cut
 from fleet.ps.together.worker_meetings import NotComingError, WorkerMeetings
 from fleet.ps.worker.optimizer import ServerOptimizer
 from fleet.runtime.modules.module_job import ModuleJob
 from fleet.runtime.saved import saving
 from fleet.runtime.saved.increments import Increment
-from fleet.runtime.saved.server_writes import ServerWrites
+from fleet.runtime.saved.server_writes import WAS_STARTED_AGAIN, ServerWrites
 from fleet.runtime.training.elements import CheckpointSource
 from fleet.runtime.training.objects import RunObjects
 from fleet.runtime.training.rejoined import Rejoined
@@ -35,6 +39,7 @@ from fleet.runtime.training.writer import Captured, Keep, text_of
 
 log = logging.getLogger(__name__)
 
+COME_AND_GO = "workers come and go in this job (--worker_num A:B)"
 UNEVEN = "; workers have had different numbers of batches: count with fleet.steps_done(), or save behind the loop"
 
 
@@ -71,7 +76,13 @@ class ServedRun(Run):
         self._worker.data.save(objects.data)
         self._timeout_s = timeout_s
         name, progress = job.name_meetings("checkpoint"), self._worker.progress
-        self.workers: WorkerMeetings = WorkerMeetings(self._worker.client, name, timeout_s, progress)
+        client = self._worker.client
+        self._is_alone = client.job.is_elastic
+        if self._is_alone and objects.data is not None:
+            raise NotSupportedError(
+                f"fleet.Checkpoint(data=...): {COME_AND_GO}, and the queue knows what is read; leave it out"
+            )
+        self.workers: WorkerMeetings = WorkerMeetings(client, name, timeout_s, progress, is_alone=self._is_alone)
         self._former = None if progress is None else Rejoined(name, self._parts, self.workers, progress)
         self._to: tuple[StepFolders, Keep] | None = None
         self._told_at: int | None = None
@@ -85,6 +96,8 @@ class ServedRun(Run):
         self.workers.purpose = "checkpoint.load()"  # from now on, whatever else all do together is a load
 
     def next_save(self, step: int) -> int | None:
+        if self._is_alone and self._parts.index:
+            return None
         if self._worker.passing is not None and self._worker.passing.others_pass():
             log.warning(
                 "save(%d) is left out: some workers have no batch left in this epoch, and all save together; the next "
@@ -180,12 +193,16 @@ class ServedRun(Run):
         failure, writes, topic = "", None, f"save/{number}/copied"
         if self._parts.index == 0:
             try:
-                with self.workers.giving_signs(topic):
+                with self.workers.giving_signs(topic), self._between_all_steps():
                     saving.warn_of_lost_state(self._worker, steps.path(step))
                     self._worker.send_kept()
                     increment = self._increment(steps, keep, writing, step)
-                    client = self._worker.client
-                    writes = ServerWrites(client, writing, background=background, increment=increment)
+                    client, made = self._worker.client, None
+                    if self._is_alone and not is_sync:
+                        made = cut(client, tracked=None if increment is None else increment.tracked)
+                    writes = ServerWrites(client, writing, background=background, cut=made, increment=increment)
+            except CutLostError as error:
+                failure = f"a server {WAS_STARTED_AGAIN}: {error}"
             except Exception as error:
                 failure = text_of(error)
             if not is_sync:
@@ -198,6 +215,11 @@ class ServedRun(Run):
         writer = ServedWriter(target, number, step, metric, writing, failure or captured, writes)
         writer.start()
         return writer
+
+    def _between_all_steps(self) -> AbstractContextManager[None]:
+        """Inside, no step of all workers is made; where they do not come and go, none is made without this worker."""
+        membership = None if self._worker.progress is None else self._worker.progress.membership
+        return nullcontext() if membership is None else membership.between_all_steps()
 
     def _increment(self, steps: StepFolders, keep: Keep, writing: Path, step: int) -> Increment | None:
         """What this save builds on, which is no older one of its own step; None where every save is whole."""
@@ -253,4 +275,8 @@ class ServedRun(Run):
         return most
 
     def restore(self, source: CheckpointSource) -> None:
+        if self._is_alone:
+            raise NotSupportedError(
+                f"checkpoint.load(): {COME_AND_GO}, and others train meanwhile; load it with one number"
+            )
         ServedRestore(self._parts, source).run(self.workers)

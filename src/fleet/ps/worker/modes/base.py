@@ -39,6 +39,8 @@ class Setup:
     device: torch.device
     version: int
     """The servers' version when this worker began."""
+    num_optimizers: int = 1
+    """How many there are, each of which makes a step of each batch."""
     k_steps: int = 0
     max_merge: int = 1
     queue_size: int = 2

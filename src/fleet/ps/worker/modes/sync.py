@@ -101,8 +101,11 @@ class Sync(PushPolicy):
 
     def _join_steps(self, *, is_out: bool = False) -> int:
         """Have steps wait for this worker, or no more; the first that does."""
-        client = self._client
-        make = lambda server: ps_pb2.JoinRequest.Header(caller=client.caller(server), is_out=is_out)  # noqa: E731
+        client, every = self._client, self._setup.num_optimizers
+
+        def make(server: int) -> ps_pb2.JoinRequest.Header:
+            return ps_pb2.JoinRequest.Header(caller=client.caller(server), is_out=is_out, every=every)
+
         reply: ps_pb2.JoinReply.Header = client.changes.make("Join", make)[0]
         return reply.step
 

@@ -99,7 +99,9 @@ export PYTEST_DEBUG_TEMPROOT := $(shell test "$$(df --output=avail /dev/shm 2>/d
 
 test: setup  ## Run the tests; of long sweeps a sample
 	@rm -rf $(LOGS); mkdir -p $(LOGS)
-	@begin=$$(date +%s); trap 'kill $$!' TERM; \
+	@begin=$$(date +%s); trap 'kill $$!' TERM; export FLEET_TEST_WARM=fleet-tests-$$$$; \
+	OPENBLAS_NUM_THREADS=1 FLEET_VERIFY_PROGRAMS=1 $(BIN)/python tests/support/warm_server.py --at $$FLEET_TEST_WARM & \
+	trap "kill $$!" EXIT; \
 	echo "parts run side by side, and each is shown when it is done; until then see $(LOGS)"; \
 	$(MAKE) --no-print-directory --keep-going --output-sync=target --jobs=$$(($$(nproc) + 1)) \
 		CMAKE_BUILD_PARALLEL_LEVEL=1 SELECT='$(SELECT)' $(PARTS:%=part-%) & wait $$!; status=$$?; \

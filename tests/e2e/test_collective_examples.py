@@ -20,10 +20,10 @@ NAMES = ("resnet50", "transformer", "bert")
 LEARNS = {
     "resnet50": ("--data", "synthetic", "top1", 0.95),
     "transformer": ("--data", "pairs.tsv", "bleu", 80.0),
-    "bert": ("--data", "text.txt", "accuracy", 0.5),
+    "bert": ("--data", "text.txt", "accuracy", 0.35),
 }
 """What each is trained on, and what it must come to; guessing gives 0.125, 0 and 0.29."""
-STEPS = {"resnet50": 60, "transformer": 130, "bert": 300}
+STEPS = {"resnet50": 60, "transformer": 130, "bert": 200}
 SAME = {
     "resnet50": (("--data", "images", "--processes", 1, "--sync-batch-norm", "--batch-size"), 16),
     "transformer": (("--data", "pairs.tsv", "--no-bleu", "--batch-size"), 512),

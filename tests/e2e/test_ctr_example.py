@@ -35,16 +35,16 @@ def aucs(output: str) -> tuple[float, float]:
 
 
 def test_it_learns_in_one_process_as_plain_pytorch_does_and_goes_on_in_four(tmp_path: Path) -> None:
-    output = alone("train.py", "--batches", 30, "--save", "saved", cwd=tmp_path)
+    output = alone("train.py", "--batches", 15, "--save", "saved", cwd=tmp_path)
     before, after = aucs(output)
     assert before == pytest.approx(0.5, abs=0.03)
     assert after > 0.7
-    assert "training  step 30/30" in output
+    assert "training  step 15/15" in output
     assert re.search(r"tables +[0-9,]+ rows, [0-9]+ MB in this process", output)
     assert (tmp_path / "saved" / "manifest.json").exists()
-    assert aucs(alone("single.py", "--batches", 30, cwd=tmp_path))[1] == pytest.approx(after, abs=0.02)
+    assert aucs(alone("single.py", "--batches", 15, cwd=tmp_path))[1] == pytest.approx(after, abs=0.02)
 
-    output = together("--batches", 20, "--load", "saved", "--save", "saved", cwd=tmp_path)
+    output = together("--batches", 10, "--load", "saved", "--save", "saved", cwd=tmp_path)
     assert aucs(output)[0] == pytest.approx(after, abs=1e-4)  # the same rows, now on two servers
     assert aucs(output)[1] > after
     assert re.search(r"speed +[0-9,]+ samples/s over 2 worker\(s\)", output)

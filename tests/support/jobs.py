@@ -95,6 +95,8 @@ class RunningJob:
         self.cwd = cwd
         self._started = time.monotonic()
         command, environ = [*prefix, *FLEETRUN, *map(str, arguments)], {**clean_environ(), **(environ or {})}
+        if prefix:  # a machine of its own, which may be killed: it leaves what is on its disk
+            environ.setdefault("TMPDIR", str(cwd))
         if warm and not real_restarts:  # also what is started again, and where there are other machines
             environ[FORK_BESIDE_THREADS] = "1"
         self._process = start(command, cwd, environ, warm=warm)

@@ -1,7 +1,8 @@
 """Processes that start with their imports behind them, for tests of what a script does once it runs.
 
-`WarmProcess` is asked for like a `subprocess.Popen` and forked by `warm_server`, one for all tests of a session. How an
-interpreter, fleetrun and a failing script start and end is not shown by it: tests of that start real ones.
+`WarmProcess` is asked for like a `subprocess.Popen` and forked by `warm_server`, one for all tests of a session; it is
+a fork itself where `make test` has one for all of its parts. How an interpreter, fleetrun and a failing script start
+and end is not shown by it: tests of that start real ones.
 """
 
 from __future__ import annotations
@@ -21,26 +22,41 @@ from pathlib import Path
 
 from support.processes import MARK
 
+SHARED = "FLEET_TEST_WARM"
+"""The variable with the place where a session gets a fork of a server that has its imports behind it."""
+
 _SERVER = Path(__file__).with_name("warm_server.py")
 
 
 class _Server:
     def __init__(self) -> None:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process: subprocess.Popen[bytes] | None = None
+        with theirs:
+            if place := os.environ.get(SHARED):
+                with socket.socket(socket.AF_UNIX) as door:
+                    door.connect(f"\0{place}")
+                    socket.send_fds(door, [b"."], [theirs.fileno()])
+            else:
+                self._process = self._start(theirs)
+        self.pid = int(self.control.recv(32))
+        atexit.register(self.stop)
+
+    @staticmethod
+    def _start(theirs: socket.socket) -> subprocess.Popen[bytes]:
         environ = {name: value for name, value in os.environ.items() if name not in (MARK, "OMP_NUM_THREADS")}
         environ["OPENBLAS_NUM_THREADS"] = "1"  # else it starts threads when numpy is imported
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, _SERVER, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                env=environ,
-                stdin=subprocess.DEVNULL,
-            )
-        atexit.register(self.stop)
+        return subprocess.Popen(
+            [sys.executable, _SERVER, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+        )
 
     def stop(self) -> None:
         self.control.close()
-        self.process.wait()
+        if self._process is not None:
+            self._process.wait()
 
 
 @cache
@@ -53,7 +69,7 @@ def left_behind() -> dict[int, str]:
     """What each process is, by its id, that was forked and has not ended; the server adopts orphans."""
     if not _server.cache_info().currsize:
         return {}
-    pid = _server().process.pid
+    pid = _server().pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return {int(child): "forked by support.warm" for child in children}
 

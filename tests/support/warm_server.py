@@ -1,5 +1,8 @@
 """Forks processes that need not import torch: `warm_server.py DESCRIPTOR`, which `support.warm` starts and talks to.
 
+`warm_server.py --at PLACE` forks such servers, one for every session that asks at this abstract socket, until the
+process that started it ends.
+
 To import torch and its compiler costs a process more than most tests do in it. Here they are imported once, before any
 thread and any tensor, and every process that is asked for is a fork: real, with an id, a session and an end of its own,
 but with its imports behind it. What it forks may be fleetrun, which then forks its workers and servers instead of
@@ -29,6 +32,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _CLONE_NEWNET = 0x40000000
 _ON_A_HOST = ["ip", "netns", "exec"]
@@ -70,8 +74,23 @@ def _end_quickly() -> None:
         finalizer.atexit = False
 
 
+def share(door: socket.socket) -> socket.socket:
+    """Fork a server for every session that asks; returns in the forked ones, with what the session talks through."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    while True:
+        asked, _ = door.accept()
+        with asked:
+            _, (control,), _, _ = socket.recv_fds(asked, 1, 1)
+        if os.fork() == 0:
+            door.close()
+            return socket.socket(fileno=control)
+        os.close(control)
+
+
 def serve(control: socket.socket) -> Request:
     """Fork a process for every request until nobody asks any more; returns in the forked ones."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    control.send(b"%d" % os.getpid())
     running: dict[int, socket.socket] = {}
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -269,9 +288,17 @@ def live(command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    preload()
-    asked = serve(socket.socket(fileno=int(sys.argv[1])))
+    if sys.argv[1] == "--at":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        door = socket.socket(socket.AF_UNIX)
+        door.bind(f"\0{sys.argv[2]}")
+        door.listen()
+        preload()
+        talks = share(door)
+    else:
+        preload()
+        talks = socket.socket(fileno=int(sys.argv[1]))
+    asked = serve(talks)
     os.chdir(asked.cwd)
     launching = importlib.import_module("fleet.launch.processes.child")
     launching.subprocess = SimpleNamespace(Popen=start, DEVNULL=subprocess.DEVNULL, STDOUT=subprocess.STDOUT)  # type: ignore[attr-defined]

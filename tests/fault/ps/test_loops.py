@@ -26,7 +26,7 @@ NUM_SAMPLES = 512
 SMALL = ["--samples", str(NUM_SAMPLES), "--measured", "12"]
 """A shorter run than that of `make chaos`: 32 steps an epoch, an evaluation every 12, a save every 24."""
 DEATHS = ["1:between:5", "0:handed:9", "1:measured:12", "0:between:12", "0:saved:24", "1:between:24", "1:stepped:25"]
-SAMPLE = [("files", 2, 1, 100), ("range", 3, 1, 100), ("ahead", 2, 2, 1)]
+SAMPLE = [("files", 2, 1, 100), ("ahead", 2, 2, 1)]
 
 
 def run(folder: Path, how: list[str], deaths: list[str], environ: pytest.MonkeyPatch) -> tuple[str, list[Any]]:
@@ -69,7 +69,7 @@ def test_a_script_whose_workers_die_comes_to_the_same(
 
 @pytest.mark.parametrize(
     ("loop", "every"),
-    sweep(["shard", "ahead", "files", "steps", "range"], [2, 3], sample=lambda *chosen: chosen == ("shard", 2)),
+    sweep(["shard", "ahead", "files", "steps", "range"], [2, 3], sample=lambda *chosen: chosen == ("range", 2)),
 )
 def test_gradients_that_an_optimizer_gathers_over_steps_of_another_are_gathered_again(
     loop: str, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

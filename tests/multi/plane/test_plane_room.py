@@ -51,6 +51,12 @@ def small_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "3")
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody finds room in the end, after as many tries as a busy machine needs."""
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", str(LIMIT_S))
+
+
 @pytest.fixture(params=["GRPC", "SHM", "TCP", "TLS"])
 def place(request: pytest.FixtureRequest) -> Iterator[Served]:
     with served(request.param) as one:
@@ -92,13 +98,13 @@ def at_once(made: list[Client], what: str, *, is_awaited: bool = True) -> list[o
 
 
 @pytest.mark.parametrize("is_awaited", [True, False], ids=["awaited", "not awaited"])
-def test_pushes_of_one_step_that_are_larger_than_the_room(place: Served, is_awaited: bool) -> None:
+def test_pushes_of_one_step_that_are_larger_than_the_room(patient: None, place: Served, is_awaited: bool) -> None:
     found = at_once(clients(place, job("sync")), "step", is_awaited=is_awaited)
     assert found == ["pushed"] * NUM_WORKERS
     assert place.service.state.rounds.version == 1
 
 
-def test_a_meeting_that_is_larger_than_the_room(place: Served) -> None:
+def test_a_meeting_that_is_larger_than_the_room(patient: None, place: Served) -> None:
     found = at_once(clients(place, job("async")), "meeting")
     assert found == [[5 * SIZE] * NUM_WORKERS] * NUM_WORKERS
 

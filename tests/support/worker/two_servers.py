@@ -9,8 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
+from fleet.errors import CommunicationError
 from fleet.ps.job import entries, initializers, rules
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.server.service import Service
@@ -20,6 +22,7 @@ from fleet.ps.worker.asking.keys import route
 from fleet.ps.worker.calling.client import Client
 from fleet.ps.worker.life.progress import ScriptProgress
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
+from fleet.runtime.saved import saving
 
 ADS = TableSpec(
     "ads", 2, rules.SGD(), initializers.Constant(0.0), entries.ShowClickEntry("show", "click", threshold=0.0)
@@ -93,3 +96,11 @@ def push_rows(
     counted = (torch.full((n,), 8.0), torch.zeros(n)) if shows else (None, None)
     part = TablePush(0, 1.0, found.grouped, torch.full((n, width), -1.0), found.offsets.tolist(), None, *counted)
     return client.push(Gradients(step, [part], steps=step + 1), is_awaited=sync)
+
+
+def shrink_on_one(servers: Servers, worker: Any) -> None:
+    """Have server 0 alone shrink its table: server 1 is away, and comes back when the worker has heard of that."""
+    servers.is_away = lambda number, method: number == 1 and method == "Shrink"
+    with pytest.raises(CommunicationError, match="killed"):
+        saving.shrink(worker, None, decay=0.5)
+    servers.is_away = lambda _, __: False

@@ -95,35 +95,30 @@ def test_terms_that_cannot_be_read_are_looked_at_again(
     assert not service.standby.failure
 
 
-def test_a_term_without_the_copy_frees_also_who_holds_what_the_thread_of_terms_waits_for(
-    begin: Begin, terms: Terms
-) -> None:
-    service = begin(HERE, THERE)
+def declare_behind(service: Service, terms: Terms, last: Term) -> None:
+    """Write a declaration down while the thread of terms waits for the lock with a copy, and the last term comes."""
 
     def declare() -> None:
         with service.core.changed:
             terms.use(Term(2, (HERE,), (THERE,)))
             wait_until(lambda: service.core.term == 2, LIMIT_S, "the thread to wait for the lock")
-            terms.use(Term(3, (HERE,), ("",)))
+            terms.use(last)
             record(service)
 
     started(declare)[0].result(LIMIT_S)
 
 
+def test_a_term_without_the_copy_frees_also_who_holds_what_the_thread_of_terms_waits_for(
+    begin: Begin, terms: Terms
+) -> None:
+    declare_behind(begin(HERE, THERE), terms, Term(3, (HERE,), ("",)))
+
+
 def test_who_holds_what_the_thread_of_terms_waits_for_hears_that_this_is_a_server_no_more(
     begin: Begin, terms: Terms
 ) -> None:
-    service = begin(HERE, THERE)
-
-    def declare() -> None:
-        with service.core.changed:
-            terms.use(Term(2, (HERE,), (THERE,)))
-            wait_until(lambda: service.core.term == 2, LIMIT_S, "the thread to wait for the lock")
-            terms.use(Term(3, (THERE,), ("",)))
-            record(service)
-
     with pytest.raises(MovedError):
-        started(declare)[0].result(LIMIT_S)
+        declare_behind(begin(HERE, THERE), terms, Term(3, (THERE,), ("",)))
 
 
 def test_two_that_wait_in_vain_do_not_wait_for_each_other(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from fleet.ps.worker.asking.keys import route
 from fleet.ps.worker.calling import outbox
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 from fleet.runtime.saved import saving
-from support.worker.two_servers import ADS, Servers, push_rows
+from support.worker.two_servers import ADS, Servers, push_rows, shrink_on_one
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -73,10 +73,7 @@ def test_a_change_that_cannot_be_written_down_again_is_not_forgotten(
     servers = made(JobSpec(1, 2, "async", tables=(ADS,)))
     worker = servers.life()
     push_rows(worker.client, 0, range(8), shows=True).results()
-    servers.is_away = lambda number, method: number == 1 and method == "Shrink"
-    with pytest.raises(CommunicationError, match="killed"):
-        saving.shrink(worker, None, decay=0.5)
-    servers.is_away = lambda _, __: False
+    shrink_on_one(servers, worker)
     with monkeypatch.context() as patch, pytest.raises(UsageError, match="make room on that disk"):
         patch.setattr(outbox, "write_all", full)
         saving.shrink(worker, None, decay=0.5)

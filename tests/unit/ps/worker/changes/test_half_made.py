@@ -29,7 +29,7 @@ from fleet.ps.worker.modes.base import Setup
 from fleet.ps.worker.modes.sync import Sync
 from fleet.runtime.saved import saving
 from support.processes import wait_until
-from support.worker.two_servers import ADS, Servers, push_rows
+from support.worker.two_servers import ADS, Servers, push_rows, shrink_on_one
 
 LIMIT_S = 30.0
 WIDE = TableSpec("wide", 16, rules.SGD(), initializers.Constant(0.0), entries.AlwaysEntry(), memory=1 << 20)
@@ -182,10 +182,7 @@ def test_a_load_does_not_wait_for_a_shrink_that_a_failed_server_refuses(
 ) -> None:
     servers = made(JobSpec(1, 2, "async", tables=(ADS,)))
     worker = trained(servers, tmp_path / "saved")
-    servers.is_away = lambda number, method: number == 1 and method == "Shrink"
-    with pytest.raises(CommunicationError, match="killed"):
-        saving.shrink(worker, None, decay=0.5)
-    servers.is_away = lambda _, __: False
+    shrink_on_one(servers, worker)
     servers.services[1].core.failure = "step 3 failed on this server; load a checkpoint"
     if is_next_life:
         worker = life_of(servers)
@@ -199,10 +196,7 @@ def test_a_worker_that_leaves_finishes_what_it_has_begun(made: Callable[[JobSpec
     servers = made(JobSpec(1, 2, "async", tables=(ADS,)))
     worker = servers.life()
     push_rows(worker.client, 0, range(8), shows=True).results()
-    servers.is_away = lambda number, method: number == 1 and method == "Shrink"
-    with pytest.raises(CommunicationError, match="killed"):
-        saving.shrink(worker, None, decay=0.5)
-    servers.is_away = lambda _, __: False
+    shrink_on_one(servers, worker)
     worker.client.changes.leave()
     assert servers.shows() == {4.0}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from multiprocessing import current_process
+import sys
 from typing import TYPE_CHECKING
 
 from fleet.errors import NotReadyError, RoleError, UsageError, UsageTypeError
@@ -70,7 +70,7 @@ class Fleet(TrainingCalls):
                 f"strategy must be a DistributedStrategy, got {type(strategy).__name__}; make one with "
                 "fleet.DistributedStrategy() and set its fields"
             )
-        if getattr(current_process(), "_inheriting", False):  # multiprocessing imports the script there once more
+        if _is_being_spawned():
             raise UsageError(
                 "fleet.init() was called again in a process that multiprocessing starts, as a DataLoader with spawn "
                 "does; put what the script does behind if __name__ == '__main__':"
@@ -213,6 +213,12 @@ class Fleet(TrainingCalls):
             self._modules.catch_up(others.barrier if others is not None else lambda: None)
         is_shown, is_collective = progress and self.is_first_worker(), self._is_collective
         return evaluate(model, loader, metrics, step, others, shows=is_shown, is_collective=is_collective)
+
+
+def _is_being_spawned() -> bool:
+    """Whether multiprocessing, which is not imported for this question, imports the script once more to spawn."""
+    module = sys.modules.get("multiprocessing.process")
+    return module is not None and getattr(module.current_process(), "_inheriting", False)
 
 
 fleet = Fleet()

@@ -315,3 +315,4 @@ def test_importing_fleet_imports_nothing_heavy() -> None:
     program = "import fleet.api, fleet.strategy, sys; print(' '.join(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "numpy", "rich", "psutil", "mpi4py", "click"} & set(modules)
+    assert not {"multiprocessing", "difflib", "hashlib", "random", "sysconfig", "tomllib", "ctypes"} & set(modules)

@@ -1,6 +1,5 @@
 """How one environment variable is read: its text becomes a value of its kind, or an error that names it."""
 
-import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -147,7 +146,11 @@ def misspelt(environ: Environ | None = None) -> dict[str, str]:
     """The variables that are set and unknown, but nearly the name of one of Fleet's, with that name."""
     known = [variable.name for variable in variables() if variable.name.startswith("FLEET_")]
     names = [name for name in (os.environ if environ is None else environ) if name.startswith("FLEET_")]
-    near = {name: difflib.get_close_matches(name, known, 1, 0.85) for name in names if name not in known}
+    if not (unknown := [name for name in names if name not in known]):
+        return {}
+    from difflib import get_close_matches  # which only a mistake needs
+
+    near = {name: get_close_matches(name, known, 1, 0.85) for name in unknown}
     return {name: found[0] for name, found in near.items() if found}
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ def put(path: Path, value: object, *, is_new: bool = True) -> bool:
     """
     folder = path.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = folder / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}"
+    part = folder / f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}"
     file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(file, "w") as stream:

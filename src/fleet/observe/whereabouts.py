@@ -4,7 +4,6 @@ import contextlib
 import linecache
 import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
@@ -14,12 +13,11 @@ NUM_FRAMES = 12
 MAX_CODE = 100
 # A source file may lie on a file system that hangs, which can be the very reason of the stall.
 CODE_LIMIT_S = 1.0
+
+
 # Frames under these are not what the user wrote.
-_LIBRARIES = (
-    *(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")),
-    *(str(Path(__file__).parents[1]), "<frozen"),
-)
-# What a virtual environment borrows lies elsewhere, in a folder of one of these names.
+_LIBRARIES = os.path.dirname(os.__file__), str(Path(__file__).parents[1]), "<frozen"
+# What is installed, here or by whoever a virtual environment borrows from, lies in a folder of one of these names.
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 

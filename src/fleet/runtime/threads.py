@@ -6,7 +6,6 @@ imported yet, variables of the environment settle both. libgomp reads them when 
 that threads hardly spin once it manages more of them than there are CPUs; hence `IdleTeam`.
 """
 
-import ctypes
 import logging
 import os
 import sys
@@ -81,6 +80,9 @@ class IdleTeam:
     """
 
     def __init__(self, path: str) -> None:
+        import ctypes  # which only processes that have torch by now need
+
+        self._c_uint = ctypes.c_uint
         self._library = ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_NOW)
         self._is_ready, self._may_end = threading.Event(), threading.Event()
         self._owner = threading.Thread(target=self._own, name="fleet-idle-team", daemon=True)
@@ -91,7 +93,7 @@ class IdleTeam:
         # These but for the first, and two that compute, are one thread more than there are CPUs.
         number = max(2, self._library.omp_get_num_procs())
         nothing = self._library.omp_get_thread_num  # a function in C: Python must not run on these threads
-        self._library.GOMP_parallel(nothing, None, ctypes.c_uint(number), ctypes.c_uint(0))
+        self._library.GOMP_parallel(nothing, None, self._c_uint(number), self._c_uint(0))
         self._is_ready.set()
         self._may_end.wait()
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
 from fleet.errors import StrategyError, UnknownFieldError
@@ -187,6 +186,8 @@ def unknown(
 
     Without one all are listed or, where they are many, the reader is sent to what lists them.
     """
+    from difflib import get_close_matches  # which only a mistake needs
+
     names = list(known)
     near = get_close_matches(name, names, n=3) if isinstance(name, str) else []
     if near:

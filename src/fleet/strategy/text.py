@@ -5,8 +5,6 @@ its place, flushed to disk and renamed.
 """
 
 import os
-import secrets
-import tomllib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -35,7 +33,7 @@ def write_text(path: str | os.PathLike[str], document: str) -> None:
 
 
 def _replace(target: Path, document: str) -> None:
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    beside = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
@@ -52,6 +50,8 @@ def _replace(target: Path, document: str) -> None:
 
 def read(record: StrategyRecord, path: str | os.PathLike[str]) -> None:
     """Set every field of the file; each error is one line that begins with the file's path."""
+    import tomllib  # which only whoever reads a file needs
+
     place = os.fspath(path)
     try:
         with open(place, "rb") as file:

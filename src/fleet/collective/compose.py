@@ -117,13 +117,12 @@ def _local(module: nn.Module, strategy: DistributedStrategy, num_workers: int, b
         adaptive = strategy.adaptive_localsgd_configs
         interval = Interval(adaptive.init_k_steps, adaptive.begin_step, buckets.size_bytes, buckets.dtype)
         return AdaptiveLocalSGDPolicy(module, num_workers, interval)
-    from fleet.collective.modes.post_local import Outer, PostLocal
+    from fleet.collective.modes.post_local import PostLocal
 
     post = strategy.post_local_configs
     interval = Interval(post.k_steps, post.begin_step, buckets.size_bytes, buckets.dtype)
-    outer = Outer(post.outer_lr, post.outer_momentum, post.nesterov)
     reduce_grad = ReduceGrad(module, num_workers, buckets) if post.begin_step > 0 else None
-    return PostLocal(module, num_workers, interval, outer, reduce_grad)
+    return PostLocal(module, num_workers, interval, post, reduce_grad)
 
 
 def _buckets(strategy: DistributedStrategy) -> Buckets:

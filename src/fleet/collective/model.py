@@ -17,7 +17,7 @@ from fleet.collective.compose import make_merge, make_sync_policy, needs_optimiz
 from fleet.collective.nonfinite import GradientCheck
 from fleet.collective.parts import precision
 from fleet.collective.parts.compiling import CompileProgress, compiled
-from fleet.collective.parts.precision import LossScale, ScaleRule
+from fleet.collective.parts.precision import LossScale
 from fleet.collective.parts.recompute import recompute
 from fleet.collective.parts.sync_batch_norm import synchronise
 from fleet.collective.stall.watch import StallWatch
@@ -123,8 +123,7 @@ class DistributedModel(nn.Module):
     def _loss_scale(self) -> LossScale | None:
         if not self._tuning.amp or self._tuning.amp_dtype is not torch.float16:
             return None
-        configs = self._strategy.amp_configs
-        return LossScale(ScaleRule(**{name: configs[name] for name in ScaleRule.__dataclass_fields__}))
+        return LossScale(self._strategy.amp_configs)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Run the model. With gradients enabled this announces a backward, on every worker."""

@@ -143,6 +143,8 @@ class StepState:
                 'uneven="join" does not go with float16: a worker without data does not see which steps overflow; '
                 'use "pad" or "drop", or bfloat16'
             )
+        if self.policy.no_join:
+            raise self.policy.refuse_join(self.policy.no_join)
         before = self.num_updates
         self._is_joining = True
         try:

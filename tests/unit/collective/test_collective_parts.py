@@ -21,12 +21,13 @@ from fleet.collective.modes.sharded import segments
 from fleet.collective.parts import compiling
 from fleet.collective.parts.masks import PlainMasks
 from fleet.collective.parts.merge import Merge
-from fleet.collective.parts.precision import LossScale, ScaleRule
+from fleet.collective.parts.precision import LossScale
 from fleet.collective.parts.recompute import recompute
 from fleet.errors import (
     NotSupportedError,
     StrategyError,
 )
+from fleet.strategy.training import AMPConfigs
 from support.collective.collective_cases import strategy_of
 
 
@@ -127,7 +128,8 @@ def test_fields_belong_to_a_kind_of_job() -> None:
 
 
 def test_the_loss_scale_grows_and_shrinks_by_its_rule() -> None:
-    scale = LossScale(ScaleRule(8.0, incr_every_n_steps=2, decr_every_n_nan_or_inf=2, incr_ratio=4.0, decr_ratio=0.5))
+    every, ratios = {"incr_every_n_steps": 2, "decr_every_n_nan_or_inf": 2}, {"incr_ratio": 4.0, "decr_ratio": 0.5}
+    scale = LossScale(AMPConfigs(init_loss_scaling=8.0, **every, **ratios))
     factors = []
     for has_overflowed in (False, False, True, False, True, True, True, True, True, True, True, True, True, True):
         scale.update(has_overflowed)
@@ -137,13 +139,13 @@ def test_the_loss_scale_grows_and_shrinks_by_its_rule() -> None:
     other = LossScale(scale.rule)
     other.load_state_dict(scale.state_dict())
     assert other.state_dict() == scale.state_dict()
-    fixed = LossScale(ScaleRule(8.0, use_dynamic_loss_scaling=False, decr_every_n_nan_or_inf=1))
+    fixed = LossScale(AMPConfigs(init_loss_scaling=8.0, use_dynamic_loss_scaling=False, decr_every_n_nan_or_inf=1))
     fixed.update(True)
     assert fixed.factor == 8.0
 
 
 def test_unscaling_finds_what_is_not_finite() -> None:
-    scale = LossScale(ScaleRule(4.0))
+    scale = LossScale(AMPConfigs(init_loss_scaling=4.0))
     gradients = [torch.tensor([4.0, 8.0]), torch.tensor([2.0], dtype=torch.float64)]
     assert not scale.unscale_(gradients, lambda _: None, torch.device("cpu"), more=0.5)
     assert gradients[0].tolist() == [0.5, 1.0]

@@ -20,8 +20,9 @@ from typing import Any
 
 import torch
 
-from fleet.collective.parts.precision import LossScale, ScaleRule
+from fleet.collective.parts.precision import LossScale
 from fleet.errors import NotSupportedError, UsageError
+from fleet.strategy.training import AMPConfigs
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
 
@@ -71,13 +72,13 @@ class GradScaler:
             )
         self._enable = bool(enable)
         self._scale = LossScale(
-            ScaleRule(
-                float(init_loss_scaling),
-                incr_every_n_steps,
-                decr_every_n_nan_or_inf,
-                incr_ratio,
-                decr_ratio,
-                use_dynamic_loss_scaling,
+            AMPConfigs(
+                init_loss_scaling=float(init_loss_scaling),
+                incr_every_n_steps=incr_every_n_steps,
+                decr_every_n_nan_or_inf=decr_every_n_nan_or_inf,
+                incr_ratio=incr_ratio,
+                decr_ratio=decr_ratio,
+                use_dynamic_loss_scaling=bool(use_dynamic_loss_scaling),
             )
         )
         self._overflowed: dict[int, bool] = {}

@@ -1,8 +1,6 @@
 """Adaptive LocalSGD: the interval between two averages follows the loss and the learning rate."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
@@ -23,6 +21,7 @@ class AdaptiveLocalSGDPolicy(LocalSGDPolicy):
     """
 
     name = "adaptive_localsgd"
+    no_join = "a worker without data has no loss to follow"
 
     def __init__(self, module: nn.Module, num_workers: int, interval: Interval) -> None:
         super().__init__(module, num_workers, interval)
@@ -47,11 +46,6 @@ class AdaptiveLocalSGDPolicy(LocalSGDPolicy):
             self._first = value, rate
         if self._first is not None:
             self.k_steps = next_interval(self.interval.k_steps, self._first, (value, rate))
-
-    @contextmanager
-    def join(self) -> Iterator[None]:
-        raise self.refuse_join("a worker without data has no loss to follow")
-        yield
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         first = [] if self._first is None else list(self._first)

@@ -39,6 +39,8 @@ class SyncPolicy:
     """
 
     name = "one worker"
+    no_join = ""
+    """Why workers cannot have different numbers of batches, where they cannot."""
     steps_alone = False
     """Whether each worker steps on gradients of its own."""
 

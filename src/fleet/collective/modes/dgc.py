@@ -1,8 +1,5 @@
 """DGC: of large gradients only the largest values are sent, the rest waits on the worker until it is large."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import nn
 from torch.optim import SGD, Optimizer
@@ -17,6 +14,7 @@ class DGC(ReduceGrad):
     """ReduceGrad whose buckets are compressed by `TopK` once the ramp has begun."""
 
     name = "dgc"
+    no_join = "every worker sends as many values as the others"
 
     def __init__(
         self,
@@ -55,11 +53,6 @@ class DGC(ReduceGrad):
     def _bytes_of_step(self) -> int:
         """Not known before: they are counted as they are sent."""
         return 0
-
-    @contextmanager
-    def join(self) -> Iterator[None]:
-        raise self.refuse_join("every worker sends as many values as the others")
-        yield
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """What this worker has not sent yet."""

@@ -6,7 +6,6 @@ have moved since they last met is the gradient of the outer optimizer.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -15,15 +14,7 @@ from fleet.collective.modes.base import Call
 from fleet.collective.modes.local_sgd import Interval, LocalSGDPolicy
 from fleet.collective.modes.reduce_grad import ReduceGrad
 from fleet.errors import UsageError
-
-
-@dataclass(frozen=True)
-class Outer:
-    """The outer optimizer: SGD with momentum on the mean distance moved."""
-
-    lr: float = 0.7
-    momentum: float = 0.9
-    nesterov: bool = True
+from fleet.strategy.collective import PostLocalConfigs
 
 
 class PostLocal(LocalSGDPolicy):
@@ -32,9 +23,17 @@ class PostLocal(LocalSGDPolicy):
     name = "post_local"
 
     def __init__(
-        self, module: nn.Module, num_workers: int, interval: Interval, outer: Outer, reduce_grad: ReduceGrad | None
+        self,
+        module: nn.Module,
+        num_workers: int,
+        interval: Interval,
+        outer: PostLocalConfigs,
+        reduce_grad: ReduceGrad | None,
     ) -> None:
-        """`reduce_grad`: how workers train before `begin_step`, if there is a before."""
+        """`outer`: SGD with momentum on the mean distance moved.
+
+        `reduce_grad`: how workers train before `begin_step`, if there is a before.
+        """
         super().__init__(module, num_workers, interval)
         self._outer = outer
         self._reduce_grad = reduce_grad
@@ -84,13 +83,13 @@ class PostLocal(LocalSGDPolicy):
 
     def _move(self, moved: tuple[torch.Tensor, ...] | list[torch.Tensor]) -> None:
         outer = self._outer
-        torch._foreach_mul_(self._velocity, outer.momentum)
+        torch._foreach_mul_(self._velocity, outer.outer_momentum)
         torch._foreach_add_(self._velocity, moved)
         if outer.nesterov:
-            direction = torch._foreach_add(moved, self._velocity, alpha=outer.momentum)
+            direction = torch._foreach_add(moved, self._velocity, alpha=outer.outer_momentum)
         else:
             direction = tuple(self._velocity)
-        torch._foreach_add_(self._anchor, direction, alpha=-outer.lr)
+        torch._foreach_add_(self._anchor, direction, alpha=-outer.outer_lr)
 
     @contextmanager
     def join(self) -> Iterator[None]:

@@ -1,8 +1,7 @@
 """Sharding: stage 1 divides the optimizer's state, stages 2 and 3 gradients and parameters too (torch's FSDP2)."""
 
 import inspect
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import ref
@@ -40,6 +39,8 @@ class Sharded(SyncPolicy):
     Stage 3 lets go of a segment's parameters after forward and gathers them again for backward; stage 2 keeps them.
     Between steps every worker holds only its share of parameters, gradients and state.
     """
+
+    no_join = "every worker holds a part that the others need at every step"
 
     def __init__(self, module: nn.Module, num_workers: int, division: Division) -> None:
         super().__init__(module, num_workers)
@@ -90,11 +91,6 @@ class Sharded(SyncPolicy):
     def agree_on_overflow(self, flag: torch.Tensor) -> None:
         dist.all_reduce(flag, dist.ReduceOp.MAX)
 
-    @contextmanager
-    def join(self) -> Iterator[None]:
-        raise self.refuse_join("every worker holds a part that the others need at every step")
-        yield
-
     def full_state_dict(self, state: dict[str, Any]) -> dict[str, Any]:
         return {name: one.full_tensor() if isinstance(one, DTensor) else one for name, one in state.items()}
 
@@ -141,6 +137,7 @@ class ShardedState(ReduceGrad):
     """ReduceGrad, and torch's ZeroRedundancyOptimizer over `group`: each worker updates its share and sends it."""
 
     name = "sharding stage 1"
+    no_join = "each worker updates its share at every step"
 
     def __init__(
         self,
@@ -173,11 +170,6 @@ class ShardedState(ReduceGrad):
         assert self._users is not None
         for own, users in zip(self.zero.param_groups, self._users.param_groups, strict=True):
             own.update({name: value for name, value in users.items() if name != "params"})
-
-    @contextmanager
-    def join(self) -> Iterator[None]:
-        raise self.refuse_join("each worker updates its share at every step")
-        yield
 
     @property
     def local_optimizer(self) -> Any:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from fleet.errors import StrategyError
+from fleet.strategy.training import AMPConfigs
 
 LEAST = 1.0
 
@@ -113,25 +113,13 @@ def _in_single(forward: Callable[..., Any], device_type: str, *args: Any, **kwar
         return forward(*cast(args, torch.float32), **cast(kwargs, torch.float32))
 
 
-@dataclass(frozen=True)
-class ScaleRule:
-    """How the factor changes; the names are those of strategy.amp_configs."""
-
-    init_loss_scaling: float = 32768.0
-    incr_every_n_steps: int = 1000
-    decr_every_n_nan_or_inf: int = 2
-    incr_ratio: float = 2.0
-    decr_ratio: float = 0.8
-    use_dynamic_loss_scaling: bool = True
-
-
 class LossScale:
     """The factor of the loss: grows after a run of clean steps, shrinks after a few that overflowed.
 
     All workers that step together see the same gradients, so their factors stay equal.
     """
 
-    def __init__(self, rule: ScaleRule) -> None:
+    def __init__(self, rule: AMPConfigs) -> None:
         self.rule = rule
         self.factor = rule.init_loss_scaling
         self._clean = 0

@@ -33,10 +33,6 @@ class RunParts:
     worker: int
     num_workers: int
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.optimizer, Optimizer):
-            raise UsageTypeError(f"optimizer must be a torch.optim.Optimizer, got {type(self.optimizer).__name__}")
-
     @property
     def device(self) -> torch.device:
         """Where the model of this worker is."""

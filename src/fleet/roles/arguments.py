@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import TypeVar
 
 from fleet.env import Environ, EnvVariable
@@ -11,13 +10,6 @@ from fleet.errors import EndpointError, RoleError, UsageError, UsageTypeError
 from fleet.net import Endpoint, refuse_duplicates
 
 T = TypeVar("T")
-
-
-def flag(name: str, value: object) -> bool:
-    """True or False; UsageTypeError for anything else."""
-    if not isinstance(value, bool):
-        raise UsageTypeError(f"{name} must be True or False, got {value!r}")
-    return value
 
 
 def whole(name: str, value: object, *, least: int) -> int:
@@ -42,6 +34,8 @@ def endpoints(name: str, value: object) -> tuple[Endpoint, ...]:
 
 def no_such_argument(maker: str, name: str, known: Sequence[str]) -> str:
     """The message for an argument that does not exist, with the nearest one that does."""
+    from difflib import get_close_matches  # which only a mistake needs
+
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
     return f"{maker} has no argument {name}; {hint}"

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from fleet.errors import RoleError
-from fleet.net import Endpoint
+from fleet.net import Endpoint, Hold
 
 
 class Role(enum.IntEnum):
@@ -89,7 +89,9 @@ class RoleMaker(ABC):
     is_collective: bool = False
     """Whether it was made for a job of workers alone, which join each other in `fleet.init()`."""
 
-    _identity: Identity | None = None  # on the class, so that a subclass may do without super().__init__()
+    # On the class, so that a subclass may do without super().__init__().
+    _identity: Identity | None = None
+    _hold: Hold | None = None
 
     @abstractmethod
     def _generate(self) -> Identity:
@@ -106,8 +108,11 @@ class RoleMaker(ABC):
         """Work out the identity now; calling it again changes nothing."""
         _ = self.identity
 
-    def close(self) -> None:  # noqa: B027 - most role makers hold nothing
+    def close(self) -> None:
         """Give back the ports this role maker holds; calling it again changes nothing."""
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.close()
 
     def is_worker(self) -> bool:
         """Whether this process trains."""

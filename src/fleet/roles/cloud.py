@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Never
 
 from fleet import env
+from fleet.checks import flag_of
 from fleet.env import Environ
 from fleet.errors import NotSupportedError, RoleError, UsageTypeError, VariableError
-from fleet.net import Endpoint, parse_endpoints
+from fleet.net import Endpoint
 from fleet.roles import engine, mpi_env, slurm, torchrun
-from fleet.roles.arguments import agreed, flag, no_such_argument
+from fleet.roles.arguments import agreed, no_such_argument
 from fleet.roles.base import Identity, Rendezvous, Role, RoleMaker
 from fleet.roles.cloud_servers import LISTS, own_index, read_servers
-from fleet.roles.seat import Seat, master, seat_among
+from fleet.roles.seat import listed_workers, master, seat_of
 
 ROLES = (env.TRAINING_ROLE, env.PADDLE_TRAINING_ROLE)
 COUNTS = (env.PADDLE_TRAINERS_NUM, env.PADDLE_NUM_TRAINERS, env.PADDLE_TRAINERS)
@@ -43,7 +44,7 @@ def read_collective(environ: Environ | None) -> Identity:
         )
     index = env.PADDLE_TRAINER_ID.get(environ) or 0
     count = agreed(COUNTS, environ)
-    workers = _workers(environ)
+    workers = listed_workers(env.PADDLE_TRAINER_ENDPOINTS, environ)
     if not workers:
         if count not in (None, 1) or index:
             raise VariableError(
@@ -72,7 +73,7 @@ def read_servers_mode(environ: Environ | None) -> Identity:
     servers = read_servers(environ)
     if not servers:
         return _without_servers(role, environ)
-    workers = _workers(environ)
+    workers = listed_workers(env.PADDLE_TRAINER_ENDPOINTS, environ)
     count = agreed(COUNTS, environ)
     if count is None:
         count = len(workers) or env.PADDLE_TRAINERS_NUM.require("every process needs the number of workers", environ)
@@ -100,7 +101,7 @@ def _without_servers(role: Role | None, environ: Environ | None) -> Identity:
         raise VariableError(name, "is not set, but TRAINING_ROLE=PSERVER; list every server's HOST:PORT there")
     count, index = agreed(COUNTS, environ), env.PADDLE_TRAINER_ID.get(environ) or 0
     if count is None:
-        count = len(_workers(environ)) or 1
+        count = len(listed_workers(env.PADDLE_TRAINER_ENDPOINTS, environ)) or 1
     if count != 1 or index:
         raise VariableError(
             name,
@@ -115,7 +116,8 @@ def _settled(who: Identity, environ: Environ | None) -> Identity:
     if who.role is Role.SERVER:
         return who
     _check_own_endpoint(who, environ)
-    return _seat(who, environ).given_to(who)
+    in_node = env.PADDLE_RANK_IN_NODE.get(environ)
+    return seat_of(who, env.LOCAL_RANK.get(environ) if in_node is None else in_node, environ).given_to(who)
 
 
 def _role(environ: Environ | None) -> Role | None:
@@ -123,11 +125,6 @@ def _role(environ: Environ | None) -> Role | None:
     if text == "HETER_TRAINER":
         raise NotSupportedError("TRAINING_ROLE=HETER_TRAINER is not supported; use TRAINER or PSERVER")
     return None if text is None else Role.SERVER if text == "PSERVER" else Role.WORKER
-
-
-def _workers(environ: Environ | None) -> tuple[Endpoint, ...]:
-    text = env.PADDLE_TRAINER_ENDPOINTS.get(environ)
-    return () if text is None else parse_endpoints(text, env.PADDLE_TRAINER_ENDPOINTS.name)
 
 
 def _check_own_endpoint(who: Identity, environ: Environ | None) -> None:
@@ -141,18 +138,6 @@ def _check_own_endpoint(who: Identity, environ: Environ | None) -> None:
             f"PADDLE_CURRENT_ENDPOINT={own}, but PADDLE_TRAINER_ID={who.index} is {listed[who.index]} in "
             f"PADDLE_TRAINER_ENDPOINTS ({own} is {where}); mend one of them"
         )
-
-
-def _seat(who: Identity, environ: Environ | None) -> Seat:
-    local_rank = env.PADDLE_RANK_IN_NODE.get(environ)
-    if local_rank is None:
-        local_rank = env.LOCAL_RANK.get(environ)
-    if who.worker_endpoints:
-        seat = seat_among([worker.host for worker in who.worker_endpoints], who.index)
-        return seat if local_rank is None else seat._replace(local_rank=local_rank)
-    # Workers that do not listen: nothing says how many share this machine unless LOCAL_WORLD_SIZE does.
-    local_rank = local_rank or 0
-    return Seat(local_rank, env.LOCAL_WORLD_SIZE.get(environ) or local_rank + 1)
 
 
 def _rendezvous(workers: tuple[Endpoint, ...], environ: Environ | None) -> Rendezvous | None:
@@ -195,8 +180,8 @@ class PaddleCloudRoleMaker(RoleMaker):
             raise UsageTypeError(
                 no_such_argument("PaddleCloudRoleMaker", name, ("is_collective", "init_gloo", "environ"))
             )
-        flag("init_gloo", init_gloo)
-        self.is_collective = flag("is_collective", is_collective)
+        flag_of("init_gloo", init_gloo)
+        self.is_collective = flag_of("is_collective", is_collective)
         self._environ = environ
 
     def _generate(self) -> Identity:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from fleet import env
 from fleet.env import Environ
 from fleet.errors import RoleError
-from fleet.net import Hold
 from fleet.roles import cloud, engine, mpi_env, slurm, torchrun
 from fleet.roles.base import Identity, Role, RoleMaker
 
@@ -38,7 +37,6 @@ class DiscoveredRoleMaker(RoleMaker):
         super().__init__()
         self.is_collective = is_collective
         self._environ = environ
-        self._hold: Hold | None = None
 
     def _generate(self) -> Identity:
         voices = _voices(self.is_collective, self._environ)
@@ -50,11 +48,6 @@ class DiscoveredRoleMaker(RoleMaker):
         if identity.num_servers == 0:  # only MPI's variables leave workers without a place to meet
             identity, self._hold = mpi_env.meet(identity)
         return identity
-
-    def close(self) -> None:
-        if self._hold is not None:
-            self._hold.close()
-            self._hold = None
 
 
 def _voices(is_collective: bool, environ: Environ | None) -> list[Identity]:

@@ -13,7 +13,7 @@ from fleet.env import Environ
 from fleet.errors import RoleError, VariableError
 from fleet.net import Endpoint, Listed, is_directory, parse_endpoints
 from fleet.roles.base import Identity, Rendezvous, Role
-from fleet.roles.seat import Seat, master, seat_among
+from fleet.roles.seat import listed_workers, master, seat_of
 
 SOURCE = "FLEET_ROLE"
 _OTHERS = (env.FLEET_INDEX, env.FLEET_SERVERS, env.FLEET_SERVER_NUM, env.FLEET_WORKERS, env.FLEET_WORKER_ENDPOINTS)
@@ -42,7 +42,7 @@ def read(is_collective: bool, environ: Environ | None = None) -> Identity:
         raise RoleError(f"{said}, but a collective job has no servers; unset it, or leave out is_collective=True")
     if role is Role.SERVER and not servers:
         raise VariableError("FLEET_SERVERS", "is not set, but FLEET_ROLE=server; list every server's HOST:PORT there")
-    workers = _workers(environ)
+    workers = listed_workers(env.FLEET_WORKER_ENDPOINTS, environ)
     count = env.FLEET_WORKERS.get(environ)
     if workers and count not in (None, len(workers)):
         raise RoleError(
@@ -66,7 +66,7 @@ def read(is_collective: bool, environ: Environ | None = None) -> Identity:
         worker_endpoints=workers,
         rendezvous=None if where is None else Rendezvous(where),
     )
-    return who if role is Role.SERVER else _seat(who, environ).given_to(who)
+    return who if role is Role.SERVER else seat_of(who, env.LOCAL_RANK.get(environ), environ).given_to(who)
 
 
 def _servers(environ: Environ | None) -> tuple[Endpoint, ...]:
@@ -83,18 +83,3 @@ def _servers(environ: Environ | None) -> tuple[Endpoint, ...]:
     if number not in (None, len(servers)):
         raise RoleError(f"FLEET_SERVER_NUM={number}, but FLEET_SERVERS lists {len(servers)}; mend one of them")
     return servers
-
-
-def _workers(environ: Environ | None) -> tuple[Endpoint, ...]:
-    text = env.FLEET_WORKER_ENDPOINTS.get(environ)
-    return () if text is None else parse_endpoints(text, env.FLEET_WORKER_ENDPOINTS.name)
-
-
-def _seat(who: Identity, environ: Environ | None) -> Seat:
-    """LOCAL_RANK where the engine sets it; else by the addresses of the workers, else alone on its machine."""
-    local_rank = env.LOCAL_RANK.get(environ)
-    if who.worker_endpoints:
-        seat = seat_among([worker.host for worker in who.worker_endpoints], who.index)
-        return seat if local_rank is None else seat._replace(local_rank=local_rank)
-    local_rank = local_rank or 0
-    return Seat(local_rank, env.LOCAL_WORLD_SIZE.get(environ) or local_rank + 1)

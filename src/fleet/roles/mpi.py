@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fleet.errors import RoleError
-from fleet.net import Hold
 from fleet.roles import mpi_world
 from fleet.roles.base import Identity, Rendezvous, Role, RoleMaker
 from fleet.roles.seat import Seat, seat_among
@@ -16,10 +15,6 @@ class MPISymetricRoleMaker(RoleMaker):
     `close()` or the end of the process, so that two jobs on one machine never collide. The first question, or
     `generate_role()`, must be asked on all ranks: they tell each other their ports.
     """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._hold: Hold | None = None
 
     def _generate(self) -> Identity:
         world = mpi_world.world()
@@ -43,8 +38,3 @@ class MPISymetricRoleMaker(RoleMaker):
             holds_port=role is Role.SERVER,
         )
         return seat.given_to(who)
-
-    def close(self) -> None:
-        if self._hold is not None:
-            self._hold.close()
-            self._hold = None

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fleet import env
-from fleet.env import Environ
+from fleet.env import Environ, EnvVariable
 from fleet.errors import RoleError, VariableError
-from fleet.net import Endpoint
+from fleet.net import Endpoint, parse_endpoints
 from fleet.roles.base import Identity
 
 
@@ -44,6 +44,24 @@ def seat_among(hosts: Sequence[str], index: int) -> Seat:
     own = hosts[index]
     machines = list(dict.fromkeys(hosts))
     return Seat(hosts[:index].count(own), hosts.count(own), machines.index(own), len(machines))
+
+
+def seat_of(who: Identity, local_rank: int | None, environ: Environ | None) -> Seat:
+    """The seat of a worker by the addresses of all; of workers that do not listen, alone unless LOCAL_WORLD_SIZE says.
+
+    `local_rank`, where something says it, counts rather than what the addresses say.
+    """
+    if who.worker_endpoints:
+        seat = seat_among([worker.host for worker in who.worker_endpoints], who.index)
+        return seat if local_rank is None else seat._replace(local_rank=local_rank)
+    local_rank = local_rank or 0
+    return Seat(local_rank, env.LOCAL_WORLD_SIZE.get(environ) or local_rank + 1)
+
+
+def listed_workers(variable: EnvVariable[str], environ: Environ | None) -> tuple[Endpoint, ...]:
+    """The workers that a variable lists; none where it is not set."""
+    text = variable.get(environ)
+    return () if text is None else parse_endpoints(text, variable.name)
 
 
 def master(environ: Environ | None) -> Endpoint | None:

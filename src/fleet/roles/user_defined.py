@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import overload
 
+from fleet.checks import flag_of
 from fleet.errors import UnknownFieldError, UsageError, UsageTypeError
 from fleet.net import Endpoint, refuse_duplicates
-from fleet.roles.arguments import endpoints, flag, no_such_argument, whole
+from fleet.roles.arguments import endpoints, no_such_argument, whole
 from fleet.roles.base import Identity, Rendezvous, Role, RoleMaker
 from fleet.roles.seat import seat_among
 
@@ -65,8 +66,8 @@ class UserDefinedRoleMaker(_Given):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         given = _by_name(args, kwargs)
-        is_collective = flag("is_collective", given.get("is_collective", False))
-        flag("init_gloo", given.get("init_gloo", False))
+        is_collective = flag_of("is_collective", given.get("is_collective", False))
+        flag_of("init_gloo", given.get("init_gloo", False))
         role = given.get("role", Role.WORKER)
         if not isinstance(role, Role):
             raise UsageTypeError(f"role must be Role.WORKER or Role.SERVER, got {role!r}")

@@ -35,8 +35,7 @@ from fleet.ps.job.named_spec import EntrySpec, InitializerSpec, RuleSpec
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.grpc_client import GrpcTransport
-from fleet.ps.wire.plane_client import PlaneTransport
-from fleet.ps.wire.plane_name import plane_name
+from fleet.ps.wire.plane_client import PlaneTransport, plane_name
 from fleet.ps.wire.transport import Transport
 from fleet.ps.wire.trust.own_token import token_for
 from fleet.ps.worker.asking.lookup import Request, make_lookup

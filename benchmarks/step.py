@@ -28,7 +28,7 @@ from fleet.ps.job.dense_spec import DenseBlock, DenseSpec
 from fleet.ps.job.named_spec import EntrySpec, InitializerSpec, RuleSpec
 from fleet.ps.job.spec import JobSpec, TableSpec
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.plane_name import plane_name
+from fleet.ps.wire.plane_client import plane_name
 from fleet.ps.wire.trust.own_token import token_for
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

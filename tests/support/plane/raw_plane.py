@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 from fleet.net import Endpoint
-from fleet.ps.wire.plane_name import plane_name
+from fleet.ps.wire.plane_client import plane_name
 from fleet.ps.wire.trust.tls import Tls
 from support.serving.serving import TOKEN
 

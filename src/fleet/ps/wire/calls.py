@@ -12,20 +12,23 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import CommunicationError, DeadlineError, FleetError, MovedError
 from fleet.observe.tracing.tracer import tracer
 from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.job.patience import rpc_timeout_name
+from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.status import unreachable
 from fleet.ps.wire.traced import WireSpan, is_marked
+from fleet.ps.wire.transport import Transport
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from fleet.ps.wire.messages import Tensors
     from fleet.ps.wire.transport import Answer, Transport
+
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.25
@@ -207,3 +210,21 @@ def outcomes(calls: Sequence[ServerCall]) -> tuple[list[tuple[Message, Tensors]]
         except FleetError as error:
             errors.append(error)
     return answers, errors
+
+
+# How long a server may take to say what it waits for, while it is waited for anyway.
+ASK_S = 2.0
+
+
+def voice_of(transport: Transport, caller: ps_pb2.Caller, method: str, *, waits_for_others: bool) -> Voice:
+    """How a worker finds out what keeps a server from answering: other workers, as it says itself, or its own work."""
+    return Voice(f"worker {caller.worker}", lambda: _awaited_from(transport, caller, method, waits_for_others))
+
+
+def _awaited_from(transport: Transport, caller: ps_pb2.Caller, method: str, waits_for_others: bool) -> Awaited:
+    if waits_for_others:
+        with suppress(FleetError, TimeoutError):
+            reply: Any = transport.call("Stats", ps_pb2.StatsRequest.Header(caller=caller), (), ASK_S).result(2 * ASK_S)
+            if reply[0].awaited:
+                return Awaited(reply[0].awaited, tuple(reply[0].missing))
+    return Awaited(f"server {transport.endpoint} to answer {method}", server=transport.endpoint)

@@ -20,10 +20,18 @@ from fleet.errors import CommunicationError, DeadlineError, FleetError
 from fleet.net import Endpoint, is_loopback, resolve
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.messages import Tensor, Tensors, too_large
-from fleet.ps.wire.plane_name import plane_name
 from fleet.ps.wire.status import error_of_number, unreachable
 from fleet.ps.wire.transport import Answer, TakesAhead, Transport, failed
 from fleet.ps.wire.trust.plane_tls import PlaneTls
+
+
+def plane_name(address: str, port: int) -> str:
+    """The abstract name of its Unix socket, by the address and the port of its gRPC endpoint.
+
+    Such names are known in one network namespace only, as ports are: another machine's server is never found by it.
+    """
+    return f"fleet-plane-{address}:{port}"
+
 
 METHODS = {"Pull": 1, "Push": 2, "Meet": 3, "Follow": 4}
 _REPLIES: dict[str, Any] = {

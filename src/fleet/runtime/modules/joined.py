@@ -14,11 +14,10 @@ from fleet.ps.job.patience import is_elastic, step_timeout_s
 from fleet.ps.together.resharding import Wishes
 from fleet.ps.together.worker_meetings import WorkerMeetings
 from fleet.ps.worker.asking.given_rows import write_rows
-from fleet.ps.worker.life.carried import Carried
+from fleet.ps.worker.life.carried import Carried, StoredProgress
 from fleet.ps.worker.life.inputs import StepInputs
 from fleet.ps.worker.life.passing import Passing
 from fleet.ps.worker.life.redo import Redo
-from fleet.ps.worker.life.stored_progress import StoredProgress
 from fleet.ps.worker.modes import make_push_policy
 from fleet.ps.worker.modes.base import PushPolicy, Setup
 from fleet.ps.worker.modes.sync import Sync
@@ -85,7 +84,7 @@ def join(
         is_first = client.worker == 0 and not is_started
         if is_first:
             _give_first(client, flat, kept, first_rows or {})
-        policy = make_push_policy(_setup(client, flat, device, version, configs, num_optimizers))
+        policy = make_push_policy(Setup(client, flat, device, version, configs, num_optimizers))
         policy.refresh(is_exact=not client.resumed_updates)  # after a former life, in the format that it had them in
         done = Done(version if job.mode == Mode.SYNC else 0, client.resumed_updates, count=StepCount(num_optimizers))
         wishes = Wishes(client, begin_reshard)
@@ -136,29 +135,6 @@ def _give_first(
             [*(flat.values(server, group) for group in groups if flat is not None), *kept.values(server)]
             for server in range(client.job.num_servers)
         ]
-    )
-
-
-def _setup(
-    client: Client,
-    flat: FlatParameters | None,
-    device: torch.device,
-    version: int,
-    configs: ASyncConfigs,
-    num_optimizers: int,
-) -> Setup:
-    return Setup(
-        client,
-        flat,
-        device,
-        version,
-        num_optimizers,
-        k_steps=max(1, configs.k_steps),
-        max_merge=configs.max_merge_var_num,
-        queue_size=configs.send_queue_size,
-        wait_s=configs.send_wait_times * 0.01,
-        independent_receive=configs.independent_recv_thread,
-        pushes_before_receive=configs.min_send_grad_num_before_recv,
     )
 
 

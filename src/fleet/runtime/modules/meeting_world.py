@@ -137,16 +137,12 @@ class MeetingWorld(World):
             self._early = None
 
     def _gathering(self) -> WorkerMeetings:
-        client = self._client()
-        if client is None and self._early is None:
-            self._early = EarlyWorker(self._who, self._connect)
-        gathering = WorkerMeetings(client or self._early_worker(), "util", TIMEOUT_S, self._progress)
+        attendee: Client | EarlyWorker | None = self._client()
+        if attendee is None:
+            attendee = self._early = self._early or EarlyWorker(self._who, self._connect)
+        gathering = WorkerMeetings(attendee, "util", TIMEOUT_S, self._progress)
         gathering.purpose = "what all workers do together (fleet.util)"
         return gathering
-
-    def _early_worker(self) -> EarlyWorker:
-        assert self._early is not None
-        return self._early
 
 
 class ServedArrival:

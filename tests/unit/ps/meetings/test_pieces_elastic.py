@@ -34,6 +34,7 @@ from fleet.ps.worker.modes.base import Setup
 from fleet.ps.worker.modes.sync import Sync
 from fleet.ps.worker.sending.flat import FlatParameters
 from fleet.ps.worker.sending.gradients import Gradients
+from fleet.strategy.parameter_server import ASyncConfigs
 from support.data.numbered import SCHEMA, Lines, ids, write
 from support.durable.server_state import everything
 
@@ -319,7 +320,8 @@ def test_sync_mode_refuses_a_step_without_a_batch_of_the_queue_and_loads_nothing
     clients[0].start([[np.zeros(1, np.float32)]])
     flats = [FlatParameters([("w", torch.nn.Parameter(torch.zeros(1)), 0)], dense.blocks) for _ in clients]
     first, second = (
-        Sync(Setup(client, flat, torch.device("cpu"), 0)) for client, flat in zip(clients, flats, strict=True)
+        Sync(Setup(client, flat, torch.device("cpu"), 0, ASyncConfigs()))
+        for client, flat in zip(clients, flats, strict=True)
     )
     one, two = (Gradients(0, [], [[np.ones(1, np.float32)]], {0: 1.0}, steps=steps) for steps in (1, 2))
     with pytest.raises(NotSupportedError, match="queue=True"):

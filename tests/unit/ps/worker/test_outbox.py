@@ -16,6 +16,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.worker.calling import outbox as boxes
 from fleet.ps.worker.calling.changes import WorkerChanges
 from fleet.ps.worker.calling.outbox import own_outbox
+from fleet.ps.worker.calling.server_set import ServerSet
 
 
 @pytest.mark.parametrize("policy", ["OS", "INTERVAL", "ALWAYS"])
@@ -85,7 +86,7 @@ def test_a_worker_killed_while_it_left_has_left_where_servers_have_ended(
     former.intend("Leave", [(ps_pb2.LeaveRequest.Header(sequence=2), ())] * 2)
     servers = [Reached(is_gone=one) for one in gone]
     job = SimpleNamespace(is_elastic=False, mode="async", clips_on_servers=False)
-    server_set = SimpleNamespace(transports=servers, job=job, term=0, moved=lambda _: lambda: False)
+    server_set = ServerSet(cast("Any", servers), cast("Any", job), cast("Any", job))
     client = SimpleNamespace(server_set=server_set, job=job, worker=0)
     with pytest.raises(SystemExit) as ended:
         WorkerChanges(cast("Any", client), own_outbox(0), None).finish()

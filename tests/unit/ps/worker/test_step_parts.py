@@ -17,9 +17,8 @@ from fleet.ps.together.resharding import Wishes
 from fleet.ps.worker.asking.lookup import Lookup
 from fleet.ps.worker.asking.lookup_maker import LookupMaker
 from fleet.ps.worker.asking.side_thread import NoSideThread, SideThread
-from fleet.ps.worker.life.carried import Carried
+from fleet.ps.worker.life.carried import Carried, StoredProgress
 from fleet.ps.worker.life.redo import Redo
-from fleet.ps.worker.life.stored_progress import StoredProgress
 from fleet.ps.worker.parts.contract import AtClose, NoHotTables, StepPart, Update
 from fleet.ps.worker.parts.forgotten_calls import ForgottenCalls
 from fleet.ps.worker.parts.meters import MeasuredSteps

@@ -14,9 +14,7 @@ from fleet.errors import CheckpointError, CommunicationError, MovedError, UsageE
 from fleet.jobfiles.kept import DRAINED, LEFT
 from fleet.ps.job.patience import is_durable, rpc_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import ServerCall
 from fleet.ps.wire.status import FailedServerError
-from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.outbox import LEAVE_S, REFUSED_BY_SOME, Finished, NoOutbox, all_or_none
 from fleet.ps.worker.calling.step_norm import keeps_pushes, settle_former
 
@@ -185,11 +183,9 @@ class WorkerChanges:
             header.MergeFrom(told)
         if not told.is_unfinished:
             self._outbox.intend("Leave", [(header, ()) for header in headers])
-        for server, (transport, header) in enumerate(zip(server_set.transports, headers, strict=True)):
+        for server, header in enumerate(headers):
             try:
-                voice = voice_of(transport, header.caller, "Leave", waits_for_others=False)
-                moved = server_set.moved(server)
-                ServerCall(transport, "Leave", header, (), rpc_timeout_s(), patience_s, voice, moved).result()
+                server_set.call(server, "Leave", header, timeout_s=rpc_timeout_s(), patience_s=patience_s).result()
             except MovedError:
                 client.follow(server_set)
                 return False

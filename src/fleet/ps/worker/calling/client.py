@@ -8,6 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import MovedError
@@ -16,12 +17,11 @@ from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, results
-from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.changes import WorkerChanges
 from fleet.ps.worker.calling.joining import Apart, Joining, RowLimits, apart
 from fleet.ps.worker.calling.outbox import own_outbox
 from fleet.ps.worker.calling.pending import Answers, Pending, PendingPull, Unanswered
-from fleet.ps.worker.calling.requests import OutgoingPull, OutgoingPush, calls_to
+from fleet.ps.worker.calling.requests import calls_to, send_pull, send_push
 from fleet.ps.worker.calling.server_set import Elsewhere, ServerSet, following
 from fleet.ps.worker.parts.meters import measured
 from fleet.ps.worker.sending.encoding import Encoder
@@ -222,16 +222,15 @@ class Client:
 
         `is_exact`: in float32, whatever format they travel in otherwise.
         """
-        pull = OutgoingPull(self.caller_at, self.job, lookups, version, dense=dense, kept=kept, is_exact=is_exact)
+        send = partial(send_pull, self, lookups, version, dense=dense, kept=kept, is_exact=is_exact)
         with measured("pull"):
-            return PendingPull(Pending(self, pull.send, dense=dense, kept=kept).results, lookups)
+            return PendingPull(Pending(self, send, dense=dense, kept=kept).results, lookups)
 
     def push(
         self,
         gradients: Gradients,
         *,
         want_dense: bool = False,
-        want_rows: bool = False,
         is_delta: bool = False,
         lookups: Sequence[Lookup] = (),
         is_awaited: bool = False,
@@ -242,21 +241,11 @@ class Client:
         """
         self.changes.settle()
         self._sequence = self.next_number()
-        push = OutgoingPush(
-            self.caller_at,
-            self.job,
-            self.encoder.encode(gradients),
-            self._sequence,
-            lookups,
-            write_down=self._outbox.put,
-            want_dense=want_dense,
-            want_rows=want_rows,
-            is_delta=is_delta,
-            is_awaited=is_awaited,
-            first_decides=self.first_decides,
-        )
+        encoded, write_down = self.encoder.encode(gradients), self._outbox.put
+        send = partial(send_push, self, encoded, self._sequence, lookups, write_down=write_down)
+        send = partial(send, want_dense=want_dense, is_delta=is_delta, is_awaited=is_awaited)
         with measured("push"):
-            return Pending(self, push.send, self.note, dense=want_dense)
+            return Pending(self, send, self.note, dense=want_dense)
 
     def arrive(self) -> None:
         """Wait until the last step is complete, where nobody has: what this worker does next comes behind it."""
@@ -282,7 +271,7 @@ class Client:
 
         def tensors(server: int) -> Tensors:
             server_set = self.server_set
-            return (cut.get(id(server_set)) or cut.setdefault(id(server_set), server_set.push(rows)[0]))[server]
+            return (cut.get(id(server_set)) or cut.setdefault(id(server_set), server_set.push(rows)))[server]
 
         replies = self.changes.make(
             "Assign", lambda server: ps_pb2.AssignRequest.Header(caller=self.caller(server), table=table), tensors
@@ -321,10 +310,8 @@ class Client:
         """Call server 0 alone, again where another has replaced it."""
         while True:
             with self._swapping:
-                server_set, message = self.server_set, header()
-                transport = server_set.transports[0]
-                voice = voice_of(transport, self.caller_at(server_set, 0), method, waits_for_others=False)
-                call = ServerCall(transport, method, message, (), timeout_s, patience_s, voice, server_set.moved(0))
+                server_set = self.server_set
+                call = server_set.call(0, method, header(), timeout_s=timeout_s, patience_s=patience_s)
             try:
                 return call.result()
             except MovedError:

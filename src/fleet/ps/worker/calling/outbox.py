@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +26,6 @@ from fleet.ps.journal.records import MAGIC, JournalError, JournalRecord, Kind, R
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.calls import ServerCall, outcomes, results
 from fleet.ps.wire.status import FailedServerError
-from fleet.ps.wire.voices import voice_of
 from fleet.ps.worker.calling.step_norm import keeps_pushes, settle_again
 
 if TYPE_CHECKING:
@@ -147,9 +147,10 @@ class Outbox(NoOutbox):
                 header.participants[:] = first.participants  # type: ignore[attr-defined]
             answers += results(_calls(server_set, "Push", messages[1:], first=1))
         else:
-            answers = _send(server_set, "Push", messages)
+            answers = results(_calls(server_set, "Push", messages))
         if (is_settled and not messages[0][0].is_pass) or keeps_pushes(server_set):
-            settle_again(server_set, [header for header, _ in messages], lambda: _send(server_set, "Push", messages))
+            headers = [header for header, _ in messages]
+            settle_again(server_set, headers, lambda: results(_calls(server_set, "Push", messages)))
         if any(isinstance(reply, ps_pb2.PushReply.Header) and not reply.was_repeated for reply, _ in answers):
             _log.info("a push of this worker's former life had not reached all servers, and was sent again")
 
@@ -302,11 +303,6 @@ def all_or_none(calls: Sequence[ServerCall]) -> list[tuple[ProtoMessage, Tensors
     raise HalfMadeError(f"{errors[0]}, and other servers have made this change; mend that, and ask for it again")
 
 
-def _send(server_set: ServerSet, method: str, messages: Sequence[Message]) -> list[tuple[ProtoMessage, Tensors]]:
-    """Have every server make what is one message for each."""
-    return results(_calls(server_set, method, messages))
-
-
 def _calls(
     server_set: ServerSet,
     method: str,
@@ -315,11 +311,10 @@ def _calls(
     patience_s: float | None = None,
 ) -> list[ServerCall]:
     """What has servers make what is one message for each, from the first on."""
-    calls, patience_s = [], patience_s or rpc_timeout_s()
+    calls = []
     for server, (header, tensors) in enumerate(messages, first):
-        transport = server_set.transports[server]
         header.caller.term = server_set.term
         limit_s = getattr(header, "timeout_ms", 0) / 1000 + max(LONGEST_CHANGE_S, rpc_timeout_s())
-        voice, moved = voice_of(transport, header.caller, method, waits_for_others=True), server_set.moved(server)
-        calls.append(ServerCall(transport, method, header, tensors, limit_s, patience_s, voice, moved))
+        call = partial(server_set.call, timeout_s=limit_s, patience_s=patience_s, waits_for_others=True)
+        calls.append(call(server, method, header, tensors))
     return calls

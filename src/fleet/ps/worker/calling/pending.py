@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,17 +19,9 @@ from fleet.ps.worker.parts.meters import measured
 
 if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensor, Tensors
+    from fleet.ps.worker.calling.client import Client
 
 Answers = list[tuple[Any, "Tensors"]]
-
-
-class FollowingClient(Protocol):
-    """A client that finds the servers again when others have replaced them."""
-
-    server_set: ServerSet
-
-    def follow(self, server_set: ServerSet) -> None:
-        """Find the servers that have replaced these."""
 
 
 @dataclass
@@ -69,7 +61,7 @@ class Pending:
 
     def __init__(
         self,
-        client: FollowingClient,
+        client: Client,
         send: Callable[[ServerSet], Sent],
         note: Callable[[Answers], None] | None = None,
         *,

@@ -23,12 +23,14 @@ from fleet.errors import CommunicationError
 from fleet.jobfiles.layouts import Layouts
 from fleet.jobfiles.terms import Terms, own_whereabouts
 from fleet.ps.job.dense_spec import DenseSpec
+from fleet.ps.job.patience import rpc_timeout_s
 from fleet.ps.job.spec import JobSpec
+from fleet.ps.wire.calls import ServerCall, voice_of
 from fleet.ps.worker.asking.keys import Route, split
 from fleet.ps.worker.sending.gradients import Gradients, TablePush
 
 if TYPE_CHECKING:
-    from fleet.ps.wire.messages import Tensor
+    from fleet.ps.wire.messages import Tensor, Tensors
     from fleet.ps.wire.transport import Transport
     from fleet.ps.worker.calling.pending import Answers
 
@@ -117,6 +119,22 @@ class ServerSet:
 
         return has_moved
 
+    def call(
+        self,
+        server: int,
+        method: str,
+        header: Any,
+        tensors: Tensors = (),
+        *,
+        timeout_s: float,
+        patience_s: float | None = None,
+        waits_for_others: bool = False,
+    ) -> ServerCall:
+        """Begin a call to one server. `waits_for_others`: whether the answer may have to wait for other workers."""
+        transport, patience_s = self.transports[server], rpc_timeout_s() if patience_s is None else patience_s
+        voice = voice_of(transport, header.caller, method, waits_for_others=waits_for_others)
+        return ServerCall(transport, method, header, tensors, timeout_s, patience_s, voice, self.moved(server))
+
     @property
     def is_declared(self) -> bool:
         """Whether the servers are those that the worker began with."""
@@ -129,15 +147,15 @@ class ServerSet:
         parts = split(route.grouped, len(self.transports))
         return _cut(parts.grouped, parts.offsets), parts.order
 
-    def push(self, push: TablePush) -> tuple[list[list[Tensor]], torch.Tensor | None]:
-        """The tensors of a push for each server, and the order they are in where it was grouped for others."""
+    def push(self, push: TablePush) -> list[list[Tensor]]:
+        """The tensors of a push for each server."""
         if len(push.ends) == len(self.transports) + 1:
-            return push.parts(), None
+            return push.parts()
         parts = split(push.keys, len(self.transports))
         given = (push.keys, push.grads, push.counts, push.shows, push.clicks)
         tensors = [torch.from_numpy(tensor.numpy()[parts.order.numpy()]) for tensor in given if tensor is not None]
         ends = pairwise(parts.offsets.tolist())
-        return [[tensor[begin:end].numpy() for tensor in tensors] for begin, end in ends], parts.order
+        return [[tensor[begin:end].numpy() for tensor in tensors] for begin, end in ends]
 
     def dense(self, buffers: Sequence[Sequence[Tensor]], groups: Sequence[int]) -> Sequence[Sequence[Tensor]]:
         """Dense buffers for each server, from those for the declared servers."""

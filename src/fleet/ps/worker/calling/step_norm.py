@@ -11,12 +11,11 @@ from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import CommunicationError, NotReadyError
-from fleet.ps.job.patience import is_durable, rpc_timeout_s, step_timeout_s
+from fleet.ps.job.patience import is_durable, step_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import ServerCall, results
-from fleet.ps.wire.voices import voice_of
+from fleet.ps.wire.calls import results
 from fleet.ps.worker.calling.pending import Pending
-from fleet.ps.worker.calling.requests import GRACE_S
+from fleet.ps.worker.calling.requests import GRACE_S, calls_to
 from fleet.ps.worker.calling.server_set import ServerSet
 
 if TYPE_CHECKING:
@@ -91,11 +90,14 @@ def settle_former(server_set: ServerSet, worker: int) -> None:
 
 
 def _asked(server_set: ServerSet, headers: Sequence[ps_pb2.NormRequest.Header]) -> list[Any]:
-    calls, limit_s = [], step_timeout_s() + GRACE_S
-    for server, (transport, header) in enumerate(zip(server_set.transports, headers, strict=True)):
-        voice = voice_of(transport, header.caller, "Norm", waits_for_others=True)
-        moved = server_set.moved(server)
-        calls.append(ServerCall(transport, "Norm", header, (), limit_s, rpc_timeout_s(), voice, moved))
+    calls = calls_to(
+        server_set,
+        "Norm",
+        [(header, ()) for header in headers],
+        step_timeout_s() + GRACE_S,
+        range(len(headers)),
+        waits_for_others=True,
+    )
     return [reply for reply, _ in results(calls)]
 
 

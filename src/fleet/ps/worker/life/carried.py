@@ -21,6 +21,7 @@ from fleet.ps.worker.parts.contract import StepPart, Update
 if TYPE_CHECKING:
     from fleet.ps.worker.sending.flat import FlatParameters
 
+
 log = logging.getLogger(__name__)
 
 MOST_STEPS = 64
@@ -109,3 +110,14 @@ def _is_there(gradient: torch.Tensor | None) -> bool:
 def _has_gradients(lookup: Lookup) -> bool:
     is_zeroed = lookup.weight is not None and lookup.weight.grad is None
     return lookup.row_gradients is not None and not is_zeroed
+
+
+class StoredProgress(StepPart):
+    """Tells a `ScriptProgress` what is trained, and has what it says stored with each push."""
+
+    def __init__(self, progress: ScriptProgress, count: StepCount, carried: Carried) -> None:
+        self._progress, self._count, self._carried = progress, count, carried
+
+    def before_push(self, update: Update) -> None:
+        num_of_others = self._count.num_of_others
+        update.gradients.position = self._progress.capture(update.step - 1, num_of_others, is_new=self._carried.begins)

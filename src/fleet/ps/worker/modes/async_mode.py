@@ -66,7 +66,7 @@ class Async(PushPolicy):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self._queue: queue.Queue[_Push | None] = queue.Queue(setup.queue_size)
+        self._queue: queue.Queue[_Push | None] = queue.Queue(setup.configs.send_queue_size)
         self._waiting: _Push | None = None  # the last push, if a pull may still ride on it
         self._dense: tuple[list[Tensors], int] | None = None  # the newest that was received, and its version
         self._restarts = 0  # how often the servers were given another state
@@ -76,7 +76,7 @@ class Async(PushPolicy):
         self._sent = threading.Semaphore(0)
         self._is_stopped = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(self._send_all,), name="fleet-send", daemon=True)]
-        if setup.independent_receive and setup.flat is not None:
+        if setup.configs.independent_recv_thread and setup.flat is not None:
             receive = threading.Thread(target=self._run, args=(self._receive_all,), name="fleet-receive", daemon=True)
             self._threads.append(receive)
         for thread in self._threads:
@@ -84,7 +84,7 @@ class Async(PushPolicy):
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
         push = _Push(gradients)
-        if self._expects_pull and self._setup.max_merge == 1:
+        if self._expects_pull and self._setup.configs.max_merge_var_num == 1:
             self._waiting = push
         else:
             push.may_go.set()
@@ -195,7 +195,7 @@ class Async(PushPolicy):
             self._error = error
 
     def _send_all(self) -> None:
-        rides = self._flat is not None and not self._setup.independent_receive
+        rides = self._flat is not None and not self._setup.configs.independent_recv_thread
         is_last = False
         while not is_last:
             pushes, is_last = self._next()
@@ -216,10 +216,11 @@ class Async(PushPolicy):
         first = self._queue.get()
         if first is None:
             return [], True
-        pushes = [first]
-        while len(pushes) < self._setup.max_merge and pushes[-1].gradients.steps not in self._client.half_sent:
+        pushes, configs = [first], self._setup.configs
+        wait_s = configs.send_wait_times * 0.01
+        while len(pushes) < configs.max_merge_var_num and pushes[-1].gradients.steps not in self._client.half_sent:
             with self._queue.not_empty:
-                self._queue.not_empty.wait_for(lambda: self._queue.queue or self._is_flushing, self._setup.wait_s)
+                self._queue.not_empty.wait_for(lambda: self._queue.queue or self._is_flushing, wait_s)
             try:
                 item = self._queue.get_nowait()
             except queue.Empty:
@@ -231,7 +232,7 @@ class Async(PushPolicy):
 
     def _receive_all(self) -> None:
         while True:
-            for _ in range(self._setup.pushes_before_receive):
+            for _ in range(self._setup.configs.min_send_grad_num_before_recv):
                 self._sent.acquire()
                 if self._is_stopped.is_set():
                     return

@@ -25,6 +25,7 @@ from fleet.ps.worker.calling.pending import PendingPull
 from fleet.ps.worker.parts.meters import measured
 from fleet.ps.worker.sending.flat import FlatParameters
 from fleet.ps.worker.sending.gradients import Gradients
+from fleet.strategy.parameter_server import ASyncConfigs
 
 _log = logging.getLogger(__name__)
 
@@ -39,14 +40,10 @@ class Setup:
     device: torch.device
     version: int
     """The servers' version when this worker began."""
+    configs: ASyncConfigs
+    """What `strategy.a_sync_configs` says of queues and merging, and of windows in geo mode."""
     num_optimizers: int = 1
     """How many there are, each of which makes a step of each batch."""
-    k_steps: int = 0
-    max_merge: int = 1
-    queue_size: int = 2
-    wait_s: float = 0.01
-    independent_receive: bool = False
-    pushes_before_receive: int = 1
 
 
 class PushPolicy(ABC):

@@ -108,7 +108,7 @@ class Geo(PushPolicy):
             self._copies[table].push(part.keys, part.grads, lr=part.lr, skip_nonfinite=skip, located=located)
         self._located.clear()
         self._steps += 1
-        if self._steps % self._setup.k_steps == 0 or gradients.steps in self._client.half_sent:
+        if self._steps % max(1, self._setup.configs.k_steps) == 0 or gradients.steps in self._client.half_sent:
             self._begin_exchange()
         elif self._exchange is not None and self._exchange.is_done:
             self._end_exchange()

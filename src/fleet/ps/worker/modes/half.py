@@ -17,7 +17,7 @@ class HalfAsync(PushPolicy):
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
         self._waiting.append(gradients)
-        if len(self._waiting) >= self._setup.max_merge or gradients.steps in self._client.half_sent:
+        if len(self._waiting) >= self._setup.configs.max_merge_var_num or gradients.steps in self._client.half_sent:
             self.flush()
         if following:
             self.pull(following)

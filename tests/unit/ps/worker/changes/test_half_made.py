@@ -28,6 +28,7 @@ from fleet.ps.worker.calling.outbox import HalfMadeError
 from fleet.ps.worker.modes.base import Setup
 from fleet.ps.worker.modes.sync import Sync
 from fleet.runtime.saved import saving
+from fleet.strategy.parameter_server import ASyncConfigs
 from support.processes import wait_until
 from support.worker.two_servers import ADS, Servers, push_rows, shrink_on_one
 
@@ -209,7 +210,7 @@ def test_whatever_comes_behind_a_step_waits_for_it(
     monkeypatch.setenv("FLEET_RECOVERY_TIMEOUT_S", "30")
     servers = made(JobSpec(1, 2, "sync", tables=(ADS,)))
     worker = servers.life()
-    policy = Sync(Setup(worker.client, None, torch.device("cpu"), 0))
+    policy = Sync(Setup(worker.client, None, torch.device("cpu"), 0, ASyncConfigs()))
     is_full = threading.Event()
     is_full.set()
     servers.is_away = lambda number, method: number == 1 and method == "Push" and is_full.is_set()

@@ -77,7 +77,7 @@ class Cuts:
         self._over: deque[int] = deque(maxlen=NUM_OVER)
         """The names of the last cuts that have ended: a call about one of them is late, and shuts no door."""
         self._timer: threading.Timer | None = None
-        core.door.entered = self._notice
+        core.door.entered.append(self._notice)
 
     def answer(self, header: ps_pb2.CutRequest.Header, _: Tensors) -> tuple[Reply, Tensors]:
         """Answer a call of `Cut`."""
@@ -149,7 +149,7 @@ class Cuts:
                 else:
                     callers.wait_for(self._changed, lambda: False, _POLL_S)
             with core.gate.closed:
-                taken = self._taken()
+                taken = self._core.state.ledger.all_taken()
                 if not core.door.is_shut:
                     core.door.shut(taken)
             return Reply(is_done=True, taken=[one.message() for one in taken])
@@ -166,7 +166,7 @@ class Cuts:
                 callers.wait_for(
                     self._changed, lambda: self._cut is not cut or not self._missing(cut), header.timeout_ms / 1000
                 )
-                if self._cut is cut and (late := born_since(self._taken(), cut.wanted)):
+                if self._cut is cut and (late := born_since(self._core.state.ledger.all_taken(), cut.wanted)):
                     self._drop(cut, f"{workers_text(late)} began a new life before all its pushes had come")
                 if self._cut is not cut:
                     return Reply(lost=self._why_lost(header.cut)), ()
@@ -221,14 +221,9 @@ class Cuts:
         with self._changed:
             self._changed.notify_all()
 
-    def _taken(self) -> list[TakenPushes]:
-        """The pushes that were taken, by worker; here and below the caller holds `_changed`."""
-        state = self._core.state
-        return [state.ledger.taken(worker) for worker in range(state.held.job.num_workers)]
-
     def _missing(self, cut: _Cut) -> list[int]:
-        """The workers whose pushes the cut holds, and have not come yet."""
-        return still_missing(self._taken(), cut.wanted)
+        """The workers whose pushes the cut holds, and have not come yet; here and below the caller holds `_changed`."""
+        return still_missing(self._core.state.ledger.all_taken(), cut.wanted)
 
     def _busy(self, unfinished: Write | None) -> str:
         if self._core.door.is_moving:

@@ -76,7 +76,7 @@ class Moving:
         """Acquired before the gate."""
         self._this: _Departure | None = None
         self._lost = (0, "")
-        core.door.entered_too = self._notice
+        core.door.entered.append(self._notice)
 
     def answer(self, header: ps_pb2.ReshardRequest.Header) -> Reply:
         """Answer a call of `Reshard` about rows that leave this server."""
@@ -164,7 +164,7 @@ class Moving:
                 callers.wait_for(self._changed, lambda: this.is_over or not missing(), header.timeout_ms / 1000)
                 if this.is_over:
                     return Reply(lost=self._why_lost(this.number))
-                if late := born_since(self._taken(), wanted):
+                if late := born_since(self._core.state.ledger.all_taken(), wanted):
                     return Reply(lost=f"{workers_text(late)} began a new life before all its pushes had come")
                 if found := missing():
                     return Reply(missing=found)
@@ -287,13 +287,11 @@ class Moving:
         with self._changed:
             self._changed.notify_all()
 
-    def _taken(self) -> list[TakenPushes]:
-        state = self._core.state
-        return [state.ledger.taken(worker) for worker in range(state.held.job.num_workers)]
-
     def _applied(self) -> list[TakenPushes]:
         """The pushes that were applied: others, of a step that is not complete, are sent again."""
-        found = self._taken()  # first: who makes a change has a lock of the ledger, and then wants this one
+        found = (
+            self._core.state.ledger.all_taken()
+        )  # first: who makes a change has a lock of the ledger, and then wants this one
         with self._core.changed:
             pending = self._core.state.rounds.pending()
         return [one.without(pending.get(worker, 0)) for worker, one in enumerate(found)]

@@ -47,11 +47,6 @@ class Loaded(NamedTuple):
     version: int
 
 
-def checked_folder(folder: str | Path) -> Path:
-    """A folder that holds a checkpoint; CheckpointError that says what is wrong with it otherwise."""
-    return checkpoint.find(folder)
-
-
 def check_folder(holdings: Holdings, folder: str | Path) -> Path:
     """The path of a folder that this server is to write into or read from; CheckpointError if it does not see it."""
     path = Path(folder)
@@ -90,7 +85,7 @@ class ServerContents(NamedTuple):
     ) -> ServerContents:
         """These tables, with the dense blocks and the kept tensors as they are now."""
         groups = holdings.snapshot()
-        blocks = _blocks_with_data(holdings, groups)
+        blocks = blocks_of(holdings, groups)
         return cls(holdings, tables, blocks, holdings.kept, [values for values, _ in groups])
 
 
@@ -254,11 +249,6 @@ def _load_dense(holdings: Holdings, manifest: checkpoint.Manifest, where: Path) 
     return [checkpoint.join_buffer([found[block] for block in blocks]) for blocks in by_group]
 
 
-def blocks_of(place: Placed, groups: Sequence[tuple[Floats, Floats]]) -> Sequence[checkpoint.BlockData]:
-    """The dense blocks of a server, given values and state of each of its groups."""
-    return _blocks_with_data(place, groups)
-
-
 def groups_of(place: Placed, found: Sequence[checkpoint.BlockData]) -> list[tuple[Floats, Floats]]:
     """Values and state of each dense group of a server, made of blocks of other servers that cover them."""
     return [
@@ -313,8 +303,9 @@ def _native_rule(holdings: Placed, block: DenseBlock) -> _native.Rule:
     return _native.Rule(rule, {} if rule != spec.name else dict(spec.args))
 
 
-def _blocks_with_data(holdings: Placed, groups: Sequence[tuple[Floats, Floats]]) -> Sequence[checkpoint.BlockData]:
+def blocks_of(place: Placed, groups: Sequence[tuple[Floats, Floats]]) -> Sequence[checkpoint.BlockData]:
+    """The dense blocks of a server, given values and state of each of its groups."""
     found: list[checkpoint.BlockData] = []
-    for blocks, (values, state) in zip(_by_group(holdings), groups, strict=True):
-        found += checkpoint.split_buffer([_block(holdings, block) for block in blocks], values, state)
+    for blocks, (values, state) in zip(_by_group(place), groups, strict=True):
+        found += checkpoint.split_buffer([_block(place, block) for block in blocks], values, state)
     return found

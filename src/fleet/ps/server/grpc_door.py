@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hmac
+import logging
+import resource
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import grpc
 
+from fleet.errors import FleetError
 from fleet.ps.server.strangers import Strangers
 from fleet.ps.wire.budget import SMALL_BYTES, MessageBudget, OverBudgetError
 from fleet.ps.wire.messages import MAX_MESSAGE_BYTES
-from fleet.ps.wire.status import MARK_KEY, SIZE_KEY, TOKEN_KEY, one_line
+from fleet.ps.wire.status import MARK_KEY, SIZE_KEY, TOKEN_KEY, code_of, one_line
+
+_log = logging.getLogger(__name__)
 
 Continuation = Callable[[Any], Any]
 
@@ -20,6 +25,23 @@ def abort(context: grpc.ServicerContext, code: grpc.StatusCode, text: str) -> No
     """End a call with an error of our own; does not return."""
     context.set_trailing_metadata(((MARK_KEY, "1"),))
     context.abort(code, one_line(text))
+
+
+def failure_of(method: str, error: Exception) -> tuple[grpc.StatusCode, str]:
+    """The status and the text by which a caller learns of an error; one that is not ours goes into the log."""
+    if isinstance(error, OverBudgetError):
+        return grpc.StatusCode.RESOURCE_EXHAUSTED, one_line(str(error))
+    if isinstance(error, FleetError):
+        return code_of(error), one_line(str(error))
+    _log.error("%s failed", method, exc_info=error)
+    text = f"{method} failed with {type(error).__name__}: {error}; the server's log has the trace"
+    return grpc.StatusCode.INTERNAL, one_line(text)
+
+
+def most_connections(limit: int) -> int:
+    """So many connections, but no more than half of the files that may be open: saves need some, too."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return limit if files == resource.RLIM_INFINITY else min(limit, max(16, files // 2))
 
 
 PROBE = "/grpc.health.v1.Health/Check"

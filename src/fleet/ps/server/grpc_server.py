@@ -1,7 +1,6 @@
 """A service on a port, by gRPC: every call proves that it knows the job's token, and every error reaches its caller."""
 
 import logging
-import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,15 +10,14 @@ from contextlib import contextmanager
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from fleet.errors import EndpointError, FleetError
+from fleet.errors import EndpointError
 from fleet.net import Endpoint, Hold, listen, own_address
-from fleet.ps.server.grpc_door import SizeGuard, TokenGuard, abort
+from fleet.ps.server.grpc_door import SizeGuard, TokenGuard, abort, failure_of, most_connections
 from fleet.ps.server.strangers import Strangers
-from fleet.ps.wire.budget import MessageBudget, OverBudgetError
+from fleet.ps.wire.budget import MessageBudget
 from fleet.ps.wire.callers import Caller, Departures, answering
 from fleet.ps.wire.keepalive import server_options
 from fleet.ps.wire.messages import MAX_MESSAGE_BYTES, METHODS, SERVICE, decode, encode
-from fleet.ps.wire.status import code_of
 from fleet.ps.wire.traced import request_span
 from fleet.ps.wire.transport import Handler
 from fleet.ps.wire.trust.own_token import check_exposure
@@ -45,13 +43,6 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 )
 MAX_CONNECTIONS = 4096
 _log = logging.getLogger(__name__)
-
-
-def _options() -> tuple[tuple[str, int], ...]:
-    """The options, with connections for half of the files that may be open: saves need some, too."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, max(16, files // 2))
-    return (*OPTIONS, ("grpc.max_allowed_incoming_connections", most))
 
 
 class GrpcServer:
@@ -88,7 +79,7 @@ class GrpcServer:
         self._server = grpc.server(
             self._pool,
             interceptors=[*guards, SizeGuard(budget)],
-            options=_options(),
+            options=(*OPTIONS, ("grpc.max_allowed_incoming_connections", most_connections(MAX_CONNECTIONS))),
             maximum_concurrent_rpcs=MAX_CALLS - 1,
         )
         handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
@@ -196,14 +187,8 @@ def _answer(
                     with request_span(method, header):
                         reply = service.handle(method, header, tensors)
                     return encode(f"{method}Reply", *reply)
-            except OverBudgetError as error:
-                code, text = grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)
-            except FleetError as error:
-                code, text = code_of(error), str(error)
             except Exception as error:
-                _log.exception("%s failed", method)
-                code = grpc.StatusCode.INTERNAL
-                text = f"{method} failed with {type(error).__name__}: {error}; the server's log has the trace"
-        return abort(context, code, text)
+                failure = failure_of(method, error)
+        return abort(context, *failure)
 
     return answer

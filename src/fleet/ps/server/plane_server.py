@@ -6,7 +6,6 @@ out of the ordinary is answered by the service, on a thread of its own, as if it
 """
 
 import logging
-import resource
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,15 +19,14 @@ from fleet.errors import DeadlineError, FleetError
 from fleet.net import Endpoint, local_addresses
 from fleet.ps.job.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
+from fleet.ps.server.grpc_door import failure_of, most_connections
 from fleet.ps.server.service import Service
 from fleet.ps.server.strangers import Strangers
 from fleet.ps.steps.core import EVERYBODY
 from fleet.ps.steps.missing_workers import too_late
-from fleet.ps.wire.budget import OverBudgetError
 from fleet.ps.wire.callers import Caller, answering
 from fleet.ps.wire.messages import decode
-from fleet.ps.wire.plane_name import plane_name
-from fleet.ps.wire.status import code_of, one_line
+from fleet.ps.wire.plane_client import plane_name
 from fleet.ps.wire.trust.plane_tls import PlaneTls
 from fleet.ps.wire.trust.tls import Tls
 
@@ -66,7 +64,7 @@ class PlaneServer:
             _names(endpoint),
             endpoint.host if is_open else "",
             (token or "").encode(),
-            _max_connections(),
+            most_connections(MAX_CONNECTIONS),
             self._budget.native,
             longest_wait_s(),
             self._decide,
@@ -220,14 +218,9 @@ def failing(call: _native.PlaneCall) -> Iterator[None]:
     """Send an error that is raised inside to the caller."""
     try:
         yield
-    except OverBudgetError as error:
-        call.fail(_number(grpc.StatusCode.RESOURCE_EXHAUSTED), one_line(str(error)))
-    except FleetError as error:
-        call.fail(_number(code_of(error)), one_line(str(error)))
     except Exception as error:
-        _log.exception("%s failed", call.method)
-        text = f"{call.method} failed with {type(error).__name__}: {error}; the server's log has the trace"
-        call.fail(_number(grpc.StatusCode.INTERNAL), one_line(text))
+        code, text = failure_of(call.method, error)
+        call.fail(_number(code), text)
 
 
 def _number(code: grpc.StatusCode) -> int:
@@ -239,8 +232,3 @@ def _names(endpoint: Endpoint) -> list[str]:
     """The names of the data plane, one for each address by which workers may know the server."""
     is_any = endpoint.host in ("0.0.0.0", "::")
     return [plane_name(address, endpoint.port) for address in (local_addresses() if is_any else (endpoint.host,))]
-
-
-def _max_connections() -> int:
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, max(16, files // 2))

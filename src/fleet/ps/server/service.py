@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet import checkpoint
 from fleet.errors import UsageError
 from fleet.jobfiles.layouts import own_layouts
-from fleet.ps.durable import storage
 from fleet.ps.durable.arriving import Arriving
 from fleet.ps.durable.cut import Cuts
 from fleet.ps.durable.durability import Durability
@@ -63,7 +63,7 @@ class Service:
         """
         self.finished = threading.Event()
         """Set while no worker is left; one that has left may come back for another life."""
-        folder = None if model_dir is None else storage.checked_folder(model_dir)
+        folder = None if model_dir is None else checkpoint.find(model_dir)
         self.core = Core(device)
         self.core.is_copy = standing is not None and standing.part is Part.COPY
         self.budget = MessageBudget()

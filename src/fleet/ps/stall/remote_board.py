@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.errors import CommunicationError, FleetError, MovedError
 from fleet.jobfiles.terms import own_term
-from fleet.observe.stall.board import Board
+from fleet.observe.stall.watch import Board
 from fleet.ps.proto import ps_pb2
 from fleet.ps.wire.transport import Transport
 

@@ -156,8 +156,8 @@ class Core:
                     made = make() if is_new else None
                 break
         if is_shut:
-            self.door.entered()
-            self.door.entered_too()
+            for told in self.door.entered:
+                told()
         return is_new, made
 
     def alone(self) -> AbstractContextManager[None]:

@@ -17,10 +17,8 @@ class PushDoor:
         self.is_shut = False
         self._changed = threading.Condition()
         self._allowed: Sequence[TakenPushes] = ()
-        self.entered: Callable[[], None] = lambda: None
-        """Called when a push was taken that may come in although the door is shut."""
-        self.entered_too: Callable[[], None] = lambda: None
-        """Called as `entered` is: for a move to other servers."""
+        self.entered: list[Callable[[], None]] = []
+        """Called when a push was taken that may come in although the door is shut: by a cut, by a move."""
         self.is_moving = False
         """Whether it is shut for a move to other servers."""
 

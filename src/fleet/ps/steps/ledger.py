@@ -99,6 +99,10 @@ class Ledger:
         with entry.lock:
             return entry.taken
 
+    def all_taken(self) -> list[TakenPushes]:
+        """The same of every worker."""
+        return [self.taken(worker) for worker in range(len(self._workers))]
+
     def has(self, worker: int, sequence: int) -> bool:
         """Whether a push of a worker's present life was taken; takes no lock."""
         entry = self._workers[worker]

@@ -4,16 +4,15 @@ import logging
 import secrets
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf.message import Message
 
-from fleet.errors import CheckpointError, FleetError, MovedError
+from fleet.errors import CheckpointError, MovedError
 from fleet.observe.waits.waiting import Awaited, LongWait, workers_text
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import ServerCall
+from fleet.ps.wire.calls import ServerCall, outcomes
 from fleet.ps.wire.messages import Tensors
 from fleet.ps.wire.taken_pushes import TakenPushes, joined_all
 from fleet.ps.worker.calling.client import Client
@@ -143,9 +142,7 @@ class _Cutting:
             ServerCall(transport, "Cut", header(server), (), _DROP_S, 0.0)
             for server, transport in enumerate(self._client.transports)
         ]
-        for call in calls:
-            with suppress(FleetError):
-                call.result()
+        outcomes(calls)
 
     def _ask(self, phase: Phase, servers: Sequence[int], wait_s: float = 0.0) -> list[ps_pb2.CutReply.Header]:
         return [reply for reply, _ in self._answers(phase, servers, wait_s=wait_s)]

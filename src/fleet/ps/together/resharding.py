@@ -12,7 +12,7 @@ from fleet.errors import CommunicationError, DeadlineError, FleetError, NotReady
 from fleet.jobfiles.layouts import Layouts, own_layouts
 from fleet.ps.job.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.proto import ps_pb2
-from fleet.ps.wire.calls import ServerCall
+from fleet.ps.wire.calls import ServerCall, outcomes
 from fleet.ps.wire.taken_pushes import TakenPushes, joined_all
 from fleet.ps.wire.transport import Transport
 from fleet.ps.worker.calling.client import Client
@@ -160,18 +160,10 @@ class _Attempt:
 
     def _wait_for_servers(self) -> None:
         """Return when the new servers are there."""
+        limit_s = start_timeout_s()
         calls = [
-            ServerCall(
-                transport,
-                "Stats",
-                ps_pb2.StatsRequest.Header(),
-                (),
-                start_timeout_s(),
-                start_timeout_s(),
-                None,
-                self._is_decided,
-            )
-            for transport in self._new
+            ServerCall(one, "Stats", ps_pb2.StatsRequest.Header(), (), limit_s, limit_s, None, self._is_decided)
+            for one in self._new
         ]
         for call in calls:
             with suppress(NotReadyError):  # it has no job yet
@@ -253,9 +245,7 @@ class _Attempt:
                 caller=self._client.caller_at(self._server_set, index), layout=self._number, phase=Phase.END
             )
             calls.append(ServerCall(transport, "Reshard", header, (), GRACE_S, 0.0))
-        for call in calls:
-            with suppress(FleetError):
-                call.result()
+        outcomes(calls)
         for transport in self._new:
             transport.close()
         self._layouts.clear_moving(self._number)

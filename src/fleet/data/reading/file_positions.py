@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.data.reading.piece_order import FileSet, PieceSpan, divide, rows_taken_of, spans_from, spans_of, whole
+from fleet.data.shards.base import count_in
 from fleet.errors import UsageError
 
 
@@ -77,14 +78,6 @@ class Position:
             raise UsageError(f"the state of a reader of files is damaged: {error!r}") from error
         rest = spans_from(state["rest"], "rest")
         return cls(state["epoch"], state["batches"], state["worker"], state["workers"], rest, later, handed, padded)
-
-
-def count_in(state: Mapping[str, Any], name: str) -> int:
-    """A count of a state; UsageError if it is none."""
-    count = state[name]
-    if isinstance(count, bool) or not isinstance(count, int) or count < (name == "workers"):
-        raise UsageError(f"{name} of a reader's state must be a count, got {count!r}; the state is damaged")
-    return count
 
 
 def _handed_from(stored: Mapping[str, Any]) -> Handed:

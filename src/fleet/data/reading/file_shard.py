@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from fleet.data.columns.records import Batch
 from fleet.data.queue import PieceSource
-from fleet.data.reading.file_positions import Handed, Position, count_in, in_order, together
+from fleet.data.reading.file_positions import Handed, Position, in_order, together
 from fleet.data.reading.piece_batches import PieceReader, QueueWork, Reading, SpanWork, Taken
 from fleet.data.reading.piece_order import EpochPieces, PieceSpan, divide, whole
 from fleet.data.shards.base import Uneven
@@ -80,11 +80,7 @@ class PieceShard(StreamShard):
                 raise UsageError(
                     f"this is no state of a reader of {self._read}, it has {found[:200]}; load what state_dict() gave"
                 )
-            for name, value in self._settings().items():
-                if state[name] != value:
-                    raise UsageError(f"{name} was {state[name]!r} when saved and is {value!r} now; {self._same_again}")
-            for name in ("epoch", self._unit, "worker", "workers"):
-                count_in(state, name)
+            self._check_values(state, "epoch", self._unit, "worker", "workers")
         return states
 
     def _forget(self) -> None:

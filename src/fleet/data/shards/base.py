@@ -15,6 +15,14 @@ from fleet.observe.metrics.steps import steps
 Uneven = Literal["pad", "drop", "join"]
 
 
+def count_in(state: Mapping[str, Any], name: str) -> int:
+    """A count of a state, where that of workers is at least 1; UsageError if it is none."""
+    count = state[name]
+    if isinstance(count, bool) or not isinstance(count, int) or count < (name == "workers"):
+        raise UsageError(f"{name} of a reader's state must be a count, got {count!r}; the state is damaged")
+    return count
+
+
 class Shard(ABC):
     """This worker's batches. A loop over it reads to the end of the epoch; the next loop reads the next epoch.
 
@@ -146,14 +154,16 @@ class Shard(ABC):
                 f"the state of a reader of {self._kind} has {', '.join(own)}, this one has {found}; load what "
                 "state_dict() of the same data gave"
             )
+        self._check_values(state, "epoch", self._unit)
+        self._go_to(state["epoch"], state[self._unit])
+
+    def _check_values(self, state: Mapping[str, Any], *counts: str) -> None:
+        """UsageError for a state of other settings, or with something else than a count where one belongs."""
         for name, value in self._settings().items():
             if state[name] != value:
                 raise UsageError(f"{name} was {state[name]!r} when saved and is {value!r} now; {self._same_again}")
-        for name in ("epoch", self._unit):
-            count = state[name]
-            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                raise UsageError(f"{name} of a reader's state must be a count, got {count!r}; the state is damaged")
-        self._go_to(state["epoch"], state[self._unit])
+        for name in counts:
+            count_in(state, name)
 
     def _go_to(self, epoch: int, count: int) -> None:
         """Take up a position."""

@@ -19,9 +19,11 @@ from fleet.checkpoint.files.buffers import split_buffer as split_buffer
 from fleet.checkpoint.files.buffers import state_form as state_form
 from fleet.checkpoint.files.files import FileInfo as FileInfo
 from fleet.checkpoint.files.files import check_file as check_file
+from fleet.checkpoint.files.forms import DTYPES as DTYPES
 from fleet.checkpoint.files.forms import BlockForm as BlockForm
 from fleet.checkpoint.files.forms import ChangedPiece as ChangedPiece
 from fleet.checkpoint.files.forms import DensePiece as DensePiece
+from fleet.checkpoint.files.forms import Form as Form
 from fleet.checkpoint.files.forms import KeptPiece as KeptPiece
 from fleet.checkpoint.files.forms import Piece as Piece
 from fleet.checkpoint.files.forms import RunPiece as RunPiece
@@ -31,8 +33,6 @@ from fleet.checkpoint.files.forms import pieces_from_text as pieces_from_text
 from fleet.checkpoint.files.forms import pieces_to_text as pieces_to_text
 from fleet.checkpoint.files.pieces import read_piece as read_piece
 from fleet.checkpoint.files.pieces import write_piece as write_piece
-from fleet.checkpoint.files.tensor_form import DTYPES as DTYPES
-from fleet.checkpoint.files.tensor_form import Form as Form
 from fleet.checkpoint.folders.chain import ChainLink as ChainLink
 from fleet.checkpoint.folders.chain import next_increment as next_increment
 from fleet.checkpoint.folders.chain import parent_at as parent_at

@@ -27,7 +27,7 @@ from fleet.job.comebacks import how_it_died, summary
 from fleet.job.endings import exit_code
 from fleet.job.life import ProcessLife
 from fleet.job.lives import Lives
-from fleet.jobfiles.end_notes import read_end
+from fleet.jobfiles.ending import read_end
 from fleet.jobfiles.joining import joined_since
 from fleet.jobfiles.process_files import ProcessFiles
 from fleet.jobfiles.serving import serving_since

@@ -5,17 +5,44 @@ leave before it. The note has the moment it began, and whether it is a worker th
 """
 
 import atexit
+import contextlib
 import dis
+import json
 import os
 import sys
 import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import NoReturn
 
 from fleet import env
 from fleet.errors import CheckpointError, UsageError
-from fleet.jobfiles.end_notes import write_end
+from fleet.jobfiles import whole
 from fleet.jobfiles.process_files import ProcessFiles
+
+
+@dataclass(frozen=True)
+class EndNote:
+    """The note of one process."""
+
+    time: float
+    """When it raised or began to exit, in seconds since 1970."""
+    is_refusal: bool
+    """Whether it is a worker with an error of usage, or over a state that does not fit, before it began."""
+
+
+def write_end(path: Path, *, is_refusal: bool = False) -> None:
+    """Note that the process ends now; the first note stays."""
+    with contextlib.suppress(OSError), open(path, "x") as file:
+        file.write(json.dumps({"time": time.time(), "is_refusal": is_refusal}))
+
+
+def read_end(path: Path) -> EndNote | None:
+    """What a process has noted; None if it has not begun to end, or had no time to say so."""
+    moment = whole.moment(path)
+    return None if moment is None else EndNote(moment, bool((whole.read(path) or {}).get("is_refusal")))
 
 
 def note_the_end() -> None:

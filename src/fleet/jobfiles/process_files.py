@@ -2,7 +2,7 @@
 
     LOG_DIR/workerlog.0                     its log: for people, no code reads it
     LOG_DIR/workerlog.0.note                FLEET_NOTE_FILE itself, by which the others are named; never written
-    LOG_DIR/workerlog.0.note.4711           process 4711 has begun to end         end_notes
+    LOG_DIR/workerlog.0.note.4711           process 4711 has begun to end         ending
     LOG_DIR/workerlog.0.note.unstopped      it owes its servers a stop_worker()   joining
     LOG_DIR/workerlog.0.note.waits          what it waits for now                 wait_notes
     LOG_DIR/serverlog.0.note.serving        it serves                             serving

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.jobfiles import whole
-from fleet.jobfiles.end_notes import EndNote, read_end, write_end
+from fleet.jobfiles.ending import EndNote, read_end, write_end
 from fleet.jobfiles.joining import joined_since, note_joined, note_stopped
 from fleet.jobfiles.process_files import ProcessFiles
 from fleet.jobfiles.serving import note_serving, serving_since

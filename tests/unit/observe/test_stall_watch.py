@@ -24,7 +24,7 @@ from fleet.collective.stall.report import Stall, StallFindings, look_around, rep
 from fleet.collective.stall.watch import StallWatch
 from fleet.errors import CommunicationError
 from fleet.observe import whereabouts
-from fleet.observe.stall import leaving, watch
+from fleet.observe.stall import watch
 from fleet.observe.stall.words import EXIT_CODE, StallOutcome
 
 STALL = Stall("gloo", "0", "the default group", (0, 1), 3, "all_reduce #3", worker=0, waited_s=2.0)
@@ -82,7 +82,7 @@ def test_a_process_that_hangs_while_it_reports_ends_all_the_same(
         raise Ended
 
     monkeypatch.setattr("sys.excepthook", sys.excepthook)
-    monkeypatch.setattr(leaving, "os", SimpleNamespace(_exit=leave))
+    monkeypatch.setattr(watch, "os", SimpleNamespace(_exit=leave))
     monkeypatch.setattr(watch, "flush", hang)
     watcher._answer_s = -4.9
     with pytest.raises(Ended):
@@ -123,8 +123,8 @@ def test_at_the_end_of_the_interpreter_the_last_word_is_still_said(store: Any, m
         with pytest.raises(CommunicationError, match="can't create new thread"):
             mailbox.put("call/0", "hello")
         mailbox.put_last("left/0", "on purpose")
-        leaving.flush()
-        leaving.exit_within(0.0)
+        watch.flush()
+        watch.exit_within(0.0)
         assert look_around(0, STALL, [], None, quiet_s=0.0).where
     assert mailbox.get_all(["call/0", "left/0"]) == {"left/0": "on purpose"}
 

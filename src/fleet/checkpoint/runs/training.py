@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from fleet.checkpoint.files.fields import Fields, parse_json
 from fleet.checkpoint.files.files import FileInfo
-from fleet.checkpoint.files.tensor_form import Form
+from fleet.checkpoint.files.forms import Form
 from fleet.checkpoint.folders.contents import Contents, refuse_doubles
 from fleet.checkpoint.folders.manifest import Manifest
 from fleet.checkpoint.state.spans import SpanPiece, check_cover

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fleet.checkpoint.files.forms import KeptPiece
+from fleet.checkpoint.files.forms import Form, KeptPiece
 from fleet.checkpoint.files.pieces import read_piece, write_piece
-from fleet.checkpoint.files.tensor_form import Form
 from fleet.checkpoint.folders.manifest import Manifest
 from fleet.checkpoint.state.dense import values_of
 from fleet.errors import CheckpointError

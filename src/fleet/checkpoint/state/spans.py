@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from fleet.checkpoint.files.fields import Fields
 from fleet.checkpoint.files.files import FileInfo
+from fleet.checkpoint.files.forms import Form
 from fleet.checkpoint.files.names import file_name_of
 from fleet.checkpoint.files.pieces import Arrays, map_piece, write_piece
-from fleet.checkpoint.files.tensor_form import Form
 from fleet.checkpoint.folders.contents import refuse_gaps
 from fleet.checkpoint.state.tables import PIECE_BYTES
 from fleet.errors import CheckpointError

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fleet.checkpoint.files.tensor_form import Form
+from fleet.checkpoint.files.forms import Form
 from fleet.checkpoint.folders.chain import ChainLink
 from fleet.checkpoint.folders.manifest import Manifest
 from fleet.checkpoint.state.dense import read_blocks

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from fleet import env
 from fleet.job.keeper import dying_with_launcher as dying_with_launcher
 from fleet.jobfiles.copy_notes import CopylessNote, CopyNote, copy_note, copyless_note
-from fleet.jobfiles.end_notes import EndNote, read_end
+from fleet.jobfiles.ending import EndNote, read_end
 from fleet.jobfiles.joining import joined_since
 from fleet.jobfiles.process_files import ProcessFiles
 from fleet.jobfiles.serving import serving_since

@@ -14,15 +14,39 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Generic, Literal, NoReturn, Self
+from collections.abc import Iterable, Sequence
+from typing import Generic, Literal, NoReturn, Protocol, Self
 
 from fleet.errors import CommunicationError
 from fleet.jobfiles.ending import note_now
 from fleet.observe.metrics import events
-from fleet.observe.stall.board import Board
-from fleet.observe.stall.leaving import exit_within, flush
 from fleet.observe.stall.words import EXIT_CODE, SILENCE, Findings, Stall, StallOutcome, State
+
+
+class Board(Protocol):
+    """Every call has a limit, and raises CommunicationError if the host is silent."""
+
+    def close(self) -> None:
+        """Nothing may be called afterwards."""
+
+    def put(self, key: str, value: str, limit_s: float | None = None) -> None:
+        """Set a value; what stood there is replaced."""
+
+    def put_first(self, key: str, value: str) -> str:
+        """Put a value unless somebody has; return the one that stands."""
+
+    def get(self, key: str) -> str | None:
+        """The value, or None while there is none."""
+
+    def get_all(self, keys: Iterable[str]) -> dict[str, str]:
+        """The values of the keys that have one."""
+
+    def wait(self, keys: Sequence[str], limit_s: float) -> None:
+        """Return when all keys have a value, or the time is up."""
+
+    def count(self, key: str, more: int) -> int:
+        """Add to a counter and return what it says now."""
+
 
 RETRY_S = 0.05
 # Time for the others to see that all have reported, before the board's host goes.
@@ -178,3 +202,28 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
         events.note("stall", outcome.summary)
         time.sleep(_FAREWELL_S)
         os._exit(EXIT_CODE)
+
+
+FLUSH_LIMIT_S = 1.0
+
+
+def exit_within(limit_s: float) -> None:
+    """End this process by then, whatever becomes of what is still to be written; nothing where no thread can start."""
+    timer = threading.Timer(limit_s, os._exit, (EXIT_CODE,))
+    timer.daemon = True
+    with contextlib.suppress(RuntimeError):
+        timer.start()
+
+
+def flush() -> None:
+    """Write out what Python holds back; the main thread may be stuck with a lock on it, so this does not wait long."""
+
+    def write() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+
+    thread = threading.Thread(target=write, daemon=True)
+    with contextlib.suppress(RuntimeError):
+        thread.start()
+        thread.join(FLUSH_LIMIT_S)

@@ -22,7 +22,7 @@ def strategy_of(mode: str) -> fleet.DistributedStrategy:
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("mode", ["half_async", "geo"])
 def test_equals_plain_torch(mode: str, rule: str, accumulate: int) -> None:
-    data = batches(30)
+    data = batches(20)
     expected, _ = train_plain(RULES[rule], data, accumulate=accumulate)
     recipe = Recipe(RULES[rule], strategy=strategy_of(mode), accumulate=accumulate)
     losses = train(1, 2, recipe, data)

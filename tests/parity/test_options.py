@@ -17,7 +17,7 @@ from support.parity.plain import train_plain
 from support.parity.saved import differences, saved
 
 TOLERANCE = 1e-5
-NUM_STEPS = 30
+NUM_STEPS = 16
 
 
 def check(tmp_path: Path, optimizer: Callable[[nn.Module], Optimizer], **how: Any) -> None:

@@ -16,7 +16,7 @@ from torch.optim import SGD, Adagrad, Adam, Optimizer
 
 import fleet
 
-STEPS, BATCH, SLOTS, NUMBERS = 50, 32, 3, 4
+STEPS, BATCH, SLOTS, NUMBERS = 30, 32, 3, 4
 WIDTHS = {"ids": 5, "bags": 3}
 HIDDEN = 1280
 """So many that the first layer is cut: into two blocks on two servers, three on three."""

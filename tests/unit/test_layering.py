@@ -53,7 +53,7 @@ ROOMS = [
 ROOMS_OF_TOOLS = [
     {"planner", "synthetic"},
     {"engines", "looking", "streams", "traces", "watching"},
-    {"chaos", "commands"},
+    {"chaos", "commands", "sinks"},
 ]
 TOOLS_WITH_TORCH = {"looking", "synthetic"}
 # And of `fleet_serve`: what it may ask of `fleet` knows no trainer, and torch is imported for predictions alone.

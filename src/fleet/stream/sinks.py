@@ -4,7 +4,7 @@
     batches/STREAM/shard-00000/00000000000000000042    one batch, written under another name and linked
     bases/base-000001/                              an inference copy, whatever the batches lie in
 
-Another kind of sink is a class with the methods of `Sink`, and its scheme in `open_sink`.
+Another kind of sink is a class with the methods of `Sink`, and its scheme in `KINDS`; brokers are in `fleet_tools`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
+from fleet._lazy import tool
 from fleet.errors import UsageError
 
 LOOK_S = 0.02
@@ -169,7 +170,16 @@ def _folder(url: str) -> Sink:
     return FolderSink(os.path.abspath(path))
 
 
-KINDS: dict[str, Callable[[str], Sink]] = {"": _folder, "file": _folder}
+def _of_broker(url: str) -> Sink:
+    made: Sink = tool("sink")(url)
+    return made
+
+
+KINDS: dict[str, Callable[[str], Sink]] = {
+    "": _folder,
+    "file": _folder,
+    **dict.fromkeys(("nats", "redis", "rediss"), _of_broker),
+}
 """What opens a sink, by the scheme of its URL."""
 
 

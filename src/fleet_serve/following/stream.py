@@ -81,8 +81,12 @@ class Followed:
         """What wakes up, and for which stream."""
         self._marks: dict[int, tuple[int, str]] = {}
         """The last batch that was taken of each shard, and its mark."""
-        self.head = self._read()
-        """What the stream was when it was last looked at."""
+        try:
+            self.head = self._read()
+            """What the stream was when it was last looked at."""
+        except BaseException:
+            self._sink.close()
+            raise
 
     @property
     def base(self) -> StreamBase:

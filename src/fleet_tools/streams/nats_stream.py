@@ -1,6 +1,6 @@
 """Streams of NATS JetStream. The partitions of a stream are the subjects that it is made of, or `?subjects=a.0,a.1`.
 
-The client of NATS lives in an event loop, which has a thread. A partition has a consumer that acknowledges nothing and
+A partition has a consumer that acknowledges nothing and
 that the server may forget: it is made again at our position, also when a record has not come.
 """
 
@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from nats.aio.client import Client
-from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
-from nats.js.errors import APIError, NotFoundError
+from nats.js.errors import NotFoundError
 
 from fleet.data.streams.contract import (
     ANSWER_S,
@@ -27,11 +24,10 @@ from fleet.data.streams.contract import (
     StreamUrl,
 )
 from fleet.errors import UsageError
+from fleet_tools.streams.nats_client import NatsConnection
 from fleet_tools.streams.opening import lost, made_anew, options_of
 
 T = TypeVar("T")
-_TRIES = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0.1}
-"""Whoever reads has more patience, and tries again."""
 FORGET_S = 300.0
 """How long the server remembers a consumer that asks for nothing."""
 
@@ -89,12 +85,9 @@ class NatsStream(Stream):
         self._end = 0
         """Behind the last record of the stream, whatever its subject, when it was last looked at."""
         self.made = ""
-        self._client: Any = None
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="fleet-nats", daemon=True)
-        self._thread.start()
+        self._connection = NatsConnection(url)
         try:
-            self._do(self._connect())
+            self._connection.connect()
             subjects = options_of(url, ["subjects"]).get("subjects")
             there = self._do(self._info()).config.subjects
             self.partitions = subjects.split(",") if subjects else sorted(there)
@@ -102,46 +95,20 @@ class NatsStream(Stream):
             self.close()
             raise
 
-    async def _connect(self) -> None:
-        async def told(_: Exception) -> None:
-            """What matters is raised by the call that needs it."""
-
-        login = f"{self._url.login}@" if self._url.login else ""
-        servers = [f"nats://{login}{host}" for host in self._url.hosts.split(",")]
-        client: Any = Client()
-        try:
-            await client.connect(servers, error_cb=told, connect_timeout=2, **_TRIES)
-        except BaseException:
-            await client.close()  # it may have a socket
-            raise
-        self._client = client
-        self._js = self._client.jetstream(timeout=ANSWER_S)
-
     async def _info(self) -> Any:
-        info = await self._js.stream_info(self._url.name)
+        info = await self._connection.js.stream_info(self._url.name)
         if self.made not in ("", made := str(info.created)):
             raise made_anew(self.name)
         self.made = made
         return info
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run in the loop's thread; ConnectionError if the server does not answer."""
-        asked = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return asked.result(4 * ANSWER_S)
+            return self._connection.do(work)
         except NotFoundError as error:
             raise UsageError(
                 f"{self.name}: the broker has no stream {self._url.name!r}; make it there, or mend the URL"
             ) from error
-        except APIError as error:
-            raise ConnectionError(f"NATS refused: {error.description}") from error
-        except (NatsError, OSError, TimeoutError) as error:
-            asked.cancel()
-            if "authorization violation" in str(error).lower():
-                raise UsageError(
-                    f"{self.name}: the broker refuses the user or the password; give nats://USER:PASSWORD@HOST:PORT/..."
-                ) from error
-            raise ConnectionError(f"no NATS server answers ({str(error) or type(error).__name__})") from error
 
     def bounds(self, partition: str) -> tuple[int, int]:  # noqa: ARG002 - positions count the whole stream
         state = self._asked(self._info()).state
@@ -156,8 +123,8 @@ class NatsStream(Stream):
             return self._do(work)
         except ConnectionError:
             self._consumers.clear()
-            if not self._client.is_connected:
-                self._do(self._connect())  # to another server of the list, or to one that has come back
+            if not self._connection.is_connected:
+                self._connection.connect()  # to another server of the list, or to one that has come back
             raise
 
     async def _read(self, partition: str, position: int) -> tuple[list[StreamRecord], int]:
@@ -165,16 +132,16 @@ class NatsStream(Stream):
         one = self._consumers.pop(partition, None)
         if one is not None and not one.num_pending:
             try:
-                one.num_pending = (await self._js.consumer_info(stream, one.name)).num_pending
+                one.num_pending = (await self._connection.js.consumer_info(stream, one.name)).num_pending
             except NotFoundError:  # forgotten, or the server has begun anew
                 one = None
         if one is None or one.position != position:
             one = await self._consumer(partition, position, one)
         records: list[StreamRecord] = []
         if num := min(one.num_pending, MOST_AT_ONCE):
-            records = await one.fetch(self._client, stream, num, MOST_BYTES_AT_ONCE)
+            records = await one.fetch(self._connection.client, stream, num, MOST_BYTES_AT_ONCE)
             if one.is_too_large and not records:
-                records = await one.fetch(self._client, stream, 1, 0)
+                records = await one.fetch(self._connection.client, stream, 1, 0)
         state = (await self._info()).state
         self._end = state.last_seq + 1
         behind = records[-1].position + 1 if records else position
@@ -191,8 +158,8 @@ class NatsStream(Stream):
         if old is not None:
             await old.subscription.unsubscribe()
         one = _Consumer(position)
-        one.inbox = self._client.new_inbox()
-        one.subscription = await self._client.subscribe(one.inbox, cb=one.take)
+        one.inbox = self._connection.client.new_inbox()
+        one.subscription = await self._connection.client.subscribe(one.inbox, cb=one.take)
         config = ConsumerConfig(
             deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=max(position, 1),
@@ -201,16 +168,9 @@ class NatsStream(Stream):
             inactive_threshold=FORGET_S,
             mem_storage=True,
         )
-        made = await self._js.add_consumer(self._url.name, config)
+        made = await self._connection.js.add_consumer(self._url.name, config)
         one.name, one.num_pending = made.name, made.num_pending
         return one
 
     def close(self) -> None:
-        if self._loop.is_closed():
-            return
-        if self._client is not None:
-            with suppress(ConnectionError):
-                self._do(self._client.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._connection.close()

@@ -22,7 +22,7 @@ def streams_of(given: Sequence[str]) -> list[StreamUrl]:
     found = [one for one in given if one.partition("://")[0] in _HOMES]
     if found and len(found) < len(given):
         raise UsageError(f"{_told(found[0])} is a stream, and beside it there are files; read them with another reader")
-    streams = [_parsed(one) for one in found]
+    streams = [parsed(one) for one in found]
     if len({str(one) for one in streams}) < len(streams):
         raise UsageError(f"{streams[0]} stands twice among the streams; name each once")
     return streams
@@ -39,12 +39,13 @@ def open_stream(url: StreamUrl) -> Stream:
     return made
 
 
-def _parsed(text: str) -> StreamUrl:
+def parsed(text: str) -> StreamUrl:
+    """The parts of a URL; UsageError if it lacks some."""
     parts = urlsplit(text)
     login, _, hosts = parts.netloc.rpartition("@")
     name = parts.path.strip("/")
     if not hosts or not name or "/" in name:
-        kind = "STREAM" if parts.scheme == "nats" else "TOPIC"
+        kind = {"nats": "STREAM", "kafka": "TOPIC"}.get(parts.scheme, "NAME")
         raise UsageError(f"a URL of a stream is {parts.scheme}://HOST:PORT/{kind}, got {_told(text)}")
     return StreamUrl(parts.scheme, login, hosts, name, tuple(parse_qsl(parts.query)))
 

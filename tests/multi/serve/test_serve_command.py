@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -17,41 +13,10 @@ import pytest
 
 from fleet.errors import FleetError
 from fleet_serve.client import ServingClient
-from support.jobs import clean_environ
+from support.serving.replicas import LIMIT_S, TOKEN, replica
 from support.serving.served_models import WrittenStream, save_copy
 
-LIMIT_S = 120.0
-TOKEN = "the-token-of-the-job"
 KEYS = np.arange(50, dtype=np.int64)
-
-
-class Replica:
-    """One process."""
-
-    def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "fleet_serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *arguments]
-        environ = clean_environ() | {"FLEET_JOB_TOKEN": TOKEN}
-        self.process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        found = re.search(r"listening on (\S+) \(gRPC\) and (\S+) \(HTTP\)", self.process.stdout.readline())
-        assert found is not None, self.process.communicate(timeout=LIMIT_S)[1]
-        self.endpoint, self.http = found[1], found[2]
-
-    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """How it ended, and what it said."""
-        self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=LIMIT_S)
-        return self.process.returncode, said
-
-
-@contextmanager
-def replica(*arguments: str) -> Iterator[Replica]:
-    one = Replica(*arguments)
-    try:
-        yield one
-    finally:
-        if one.process.poll() is None:
-            one.end(signal.SIGKILL)
 
 
 def asked(client: ServingClient, numbers: list[int]) -> dict[str, list[float]]:

@@ -6,9 +6,10 @@ import asyncio
 import json
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,12 @@ class NatsServer:
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process that runs now."""
+        assert self._process is not None
+        return self._process
 
     def url(self, stream: str) -> str:
         return f"nats://127.0.0.1:{self.port}/{stream}"
@@ -105,6 +112,48 @@ def nats_server(folder: Path, *options: str) -> Iterator[NatsServer]:
         yield server
     finally:
         server.kill()
+
+
+class RedisServer:
+    """Redis on this machine; killed and started again it has what it had, and the same port."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        pytest.importorskip("redis", reason="redis is not installed")
+        if shutil.which("redis-server") is None:
+            pytest.skip("there is no redis-server here (Debian: apt-get install redis-server)")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._options = folder, options
+        with socket.create_server(("127.0.0.1", 0)) as one:
+            self.port: int = one.getsockname()[1]
+        self.start()
+
+    def start(self) -> None:
+        """Start, and return when it can be reached."""
+        where = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", ""]
+        self.process = subprocess.Popen(
+            ["redis-server", *where, "--appendonly", "yes", "--appendfsync", "always", *self._options],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_until(self._answers, LIMIT_S, "redis-server to answer")
+
+    def _answers(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 5) as one:
+            one.sendall(b"PING\r\n")
+            return one.recv(100).startswith(b"+PONG")
+        return False
+
+    def kill(self) -> None:
+        """Kill it."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def do(self, *words: str) -> None:
+        """Any command."""
+        import redis
+
+        with redis.Redis(port=self.port) as client:
+            client.execute_command(*words)
 
 
 class KafkaCluster:

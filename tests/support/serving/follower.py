@@ -9,12 +9,20 @@ from pathlib import Path
 import numpy as np
 
 from fleet.checkpoint import read_inference
+from fleet.ps.publishing.publishing import Publisher
 from fleet.ps.server.service import Service
 from fleet.stream import ChangeBatch, StartOverError
 from fleet_serve.following.stream import follow
 
 LIMIT_S = 60.0
 Rows = dict[int, bytes]
+
+
+def publisher_of(service: Service) -> Publisher:
+    """What publishes now."""
+    found = service.publishing.running
+    assert found is not None
+    return found
 
 
 class Follower:

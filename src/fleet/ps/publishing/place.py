@@ -36,20 +36,20 @@ def check_place(asked: PublishTo, holdings: Holdings) -> None:
     except OSError as error:
         why = error.strerror or str(error)
         raise UsageError(
-            f"server {holdings.server} cannot publish to {asked.url!r}: {why}; mend that, or publish elsewhere"
+            f"server {holdings.server} cannot publish to {sink.url!r}: {why}; mend that, or publish elsewhere"
         ) from None
     finally:
         sink.close()
     if text is None:
         return
     try:
-        there = StreamHead.from_text(text, f"{asked.url}/stream.json")
+        there = StreamHead.from_text(text, f"{sink.url}/stream.json")
     except StreamError as error:
-        raise UsageError(f"cannot publish to {asked.url!r}: {error}; publish elsewhere, or remove that") from None
+        raise UsageError(f"cannot publish to {sink.url!r}: {error}; publish elsewhere, or remove that") from None
     own = BaseKeeper(holdings, sink, "", asked.every_s).head(there.base)
     if there.fingerprint != own.fingerprint:
         raise UsageError(
-            f"cannot publish to {asked.url!r}: {_difference(there, own)}; publish elsewhere, or remove its stream.json"
+            f"cannot publish to {sink.url!r}: {_difference(there, own)}; publish elsewhere, or remove its stream.json"
         )
 
 

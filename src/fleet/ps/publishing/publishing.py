@@ -177,7 +177,7 @@ class Publisher:
             return False
         if self._trouble:
             self._trouble = ""
-            _log.info("publishing to %s goes on", self.asked.url)
+            _log.info("publishing to %s goes on", self._sink.url)
         return True
 
     def _note_failure(self, error: Exception) -> None:
@@ -185,7 +185,7 @@ class Publisher:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
         if why != self._trouble:
             self._trouble = why
-            _log.warning("nothing can be published to %s, and it is tried again: %s", self.asked.url, why)
+            _log.warning("nothing can be published to %s, and it is tried again: %s", self._sink.url, why)
 
     @property
     def _is_busy(self) -> bool:
@@ -214,7 +214,7 @@ class Publisher:
             keeper.begin()
         self._cuts, self._packed, self._dense_changes = deque(), None, DenseChanges()
         self._number, self._mark, self._marked, self._keeper, self._stream = newest, mark, mark, keeper, stream
-        _log.info("publishing to %s, stream %s, behind batch %d", self.asked.url, stream, newest)
+        _log.info("publishing to %s, stream %s, behind batch %d", self._sink.url, stream, newest)
         return True
 
     def _publish(self) -> None:
@@ -259,7 +259,7 @@ class Publisher:
         It is the time in milliseconds: no base has that, also none of a former life that may be written just now.
         """
         text = self._sink.head()
-        head = None if text is None else StreamHead.from_text(text, self.asked.url)
+        head = None if text is None else StreamHead.from_text(text, self._sink.url)
         known = head.base.numbers[self._holdings.server] if head is not None and head.stream == self._stream else 0
         self._number = self._whole = max(self._number + 1, known + 1, int(marked_at * 1000))
         self._mark = self._marked = mark
@@ -332,7 +332,7 @@ class Publisher:
         if self._is_announced and now - self._checked_at < IDLE_S:
             return
         self._checked_at, text = now, self._sink.head()
-        there = "" if text is None else StreamHead.from_text(text, self.asked.url).stream
+        there = "" if text is None else StreamHead.from_text(text, self._sink.url).stream
         if there == self._stream:
             self._is_announced = True
         elif self._is_announced and not there and self._keeper is not None:
@@ -342,5 +342,5 @@ class Publisher:
             _log.error(
                 "another job publishes to %s, stream %s: nothing more is published there from here, stream %s; give "
                 "each job a place of its own",
-                *(self.asked.url, there, self._stream),
+                *(self._sink.url, there, self._stream),
             )

@@ -11,13 +11,12 @@ import pytest
 
 from fleet.ps.publishing.bases import BaseKeeper, begun
 from fleet.ps.publishing.publishing import Publisher
-from fleet.ps.server.service import Service
 from fleet.stream import ChangeBatch
 from fleet.stream.batches import pack
 from fleet.stream.sinks import FolderSink
 from support.parity.training import joined, served, strategy
 from support.processes import wait_until
-from support.serving.follower import LIMIT_S, Follower, dense_of
+from support.serving.follower import LIMIT_S, Follower, dense_of, publisher_of
 
 EVERY_S = 0.02
 
@@ -26,12 +25,6 @@ EVERY_S = 0.02
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleet_serve.following.stream.PATIENCE_S", 0.05)
     monkeypatch.setattr("fleet.ps.publishing.publishing.LATER_S", 0.05)
-
-
-def publisher_of(service: Service) -> Publisher:
-    found = service.publishing.running
-    assert found is not None
-    return found
 
 
 def another_life(publisher: Publisher) -> None:

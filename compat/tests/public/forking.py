@@ -156,7 +156,7 @@ def _run_here(cwd: Path) -> None:
         for descriptor, target in ((nothing, 0), (out, 1), (out, 2)):
             os.dup2(descriptor, target)
         sys.argv = ["example.py"]
-        runpy.run_path("example.py", run_name="__main__")
+        runpy.run_path(str(cwd / "example.py"), run_name="__main__")  # what it spawns looks for the file by its name
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)

@@ -55,12 +55,14 @@ alias(
         "in_dygraph_mode": "fleet_paddle.mode:in_dynamic_mode",
         "remainder": "fleet_paddle.imperative:mod",
         "reverse": "fleet_paddle.imperative:flip",
+        "_C_ops": "fleet_paddle.imperative.native_ops",
         "floor_mod": "fleet_paddle.imperative:mod",
         "set_cuda_rng_state": "torch.cuda:set_rng_state_all",
         "set_printoptions": "torch:set_printoptions",
     },
-    parts="amp autograd callbacks compat dataset device distributed distribution fft fluid framework hapi inference io "
-    "jit linalg metric nn optimizer reader regularizer static sysconfig tensor text utils v2 version vision",
+    parts="amp autograd callbacks compat dataset device distributed distribution fft fluid framework hapi incubate "
+    "inference io jit linalg metric nn optimizer reader regularizer static sysconfig tensor text utils v2 version "
+    "vision",
     refused={
         "onnx": "layers are torch modules: torch.onnx.export",
     },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -204,8 +205,33 @@ def test_small_arguments() -> None:
     assert lines._gen_str([("words", ["19", "20"]), ("label", "1")]) == "2 19 20 1 1\n"
 
 
-def test_a_batch_in_a_line_is_refused_where_batches_are_made() -> None:
-    data = static.InMemoryDataset()
-    data.init(batch_size=1, thread_num=2, input_type=1, pipe_command="cat", use_var=[])
-    with pytest.raises(NotSupportedError, match="input_type 1, a batch in a line, makes no batches"):
-        data.batches()
+def test_lists_of_tensors() -> None:
+    paddle: Any = import_module("paddle")
+    made = paddle.tensor.create_array("float32", [imperative.ones([1])])
+    paddle.tensor.array_write(imperative.full([1, 3], "5"), 1, made)
+    assert int(paddle.tensor.array_length(made)) == 2
+    assert paddle.tensor.array_read(made, imperative.ones([1], "int32")).tolist() == [[5, 5, 5]]
+    with paddle.fluid.dygraph.guard():
+        paddle.enable_static()
+        array = paddle.tensor.create_array("float32", [layers.ones([1])])
+        assert isinstance(array, static.Variable)
+
+
+def test_modules_of_networks_and_images() -> None:
+    paddle: Any = import_module("paddle")
+    functional: Any = import_module("paddle.vision.transforms.functional")
+    assert import_module("paddle.vision.models.resnet").BasicBlock is paddle.vision.models.BasicBlock
+    assert import_module("paddle.vision.models.vgg").VGG is paddle.vision.VGG
+    assert paddle.vision.DatasetFolder is paddle.vision.datasets.DatasetFolder
+    assert paddle.vision.Resize is paddle.vision.transforms.Resize
+    assert functional._is_numpy_image(ROWS)
+    assert not functional._is_pil_image(ROWS)
+    assert paddle._C_ops.segment_pool is paddle.fluid.core.ops.segment_pool
+
+
+def test_losses_of_dygraph_and_states_of_programs() -> None:
+    fluid: Any = import_module("paddle.fluid")
+    for name in ("BCELoss", "L1Loss", "MSELoss", "NLLLoss"):
+        assert getattr(fluid.dygraph, name) is getattr(fluid.dygraph.nn, name) is getattr(nn, name)
+    assert fluid.load_program_state is fluid.io.load_program_state
+    assert fluid.set_program_state is fluid.io.set_program_state

@@ -77,7 +77,8 @@ def number(given: Any) -> Any:
 
 
 def full(shape: Size, fill_value: Any, dtype: Any = None) -> Tensor:
-    """One value everywhere."""
+    """One value everywhere; it may be given as text, "0.5"."""
+    fill_value = float(fill_value) if isinstance(fill_value, str) else fill_value
     return as_paddle(torch.full(sizes(shape), number(fill_value), dtype=dtype_of(dtype), device=current()))
 
 

@@ -64,6 +64,11 @@ def is_pil(image: Any) -> bool:
     return type(image).__module__.startswith("PIL.")
 
 
+def is_array(image: Any) -> bool:
+    """Whether it is an array of two or three dimensions."""
+    return isinstance(image, np.ndarray) and image.ndim in (2, 3)
+
+
 def as_array(image: Any) -> np.ndarray[Any, Any]:
     """The image as an array [height, width, channels]."""
     array = image.numpy() if isinstance(image, torch.Tensor) else np.asarray(image)

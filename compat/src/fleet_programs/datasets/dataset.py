@@ -14,6 +14,7 @@ from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageType
 from fleet.strategy.record import unknown
 from fleet_programs.datasets.multislot import Format
 from fleet_programs.datasets.use_var import Var, slots_of
+from fleet_programs.datasets.whole_lines import as_ragged, whole_lines
 
 
 class Dataset(ABC):
@@ -142,17 +143,22 @@ class Dataset(ABC):
         The parts of all `num_workers` (default: `queue_num`, or `thread_num`) have each record once. Closing the
         iterator early ends the threads and commands behind it.
         """
-        if self._has_batches:
-            raise NotSupportedError("input_type 1, a batch in a line, makes no batches; write a line for each sample")
+        if self._has_batches and self._batch_size != 1:
+            raise UsageError(
+                f"batch_size is {self._batch_size}, and input_type 1 means that each line is a batch; set batch_size 1"
+            )
         if worker is None:
             if num_workers not in (None, 1):
                 raise UsageError(f"num_workers is {num_workers} without a worker; say which part is wanted")
-            return self._part(0, 1)
+            return self._given(self._part(0, 1))
         default = self._num_queues or self._num_threads
         num = default if num_workers is None else count_of("num_workers", num_workers)
         if worker not in range(num):
             raise UsageError(f"worker must be in 0..{num - 1}, got {worker!r}")
-        return self._part(worker, num)
+        return self._given(self._part(worker, num))
+
+    def _given(self, batches: Iterator[BySlot]) -> Iterator[BySlot]:
+        return whole_lines(batches, self._format.slots) if self._has_batches else batches
 
     def __iter__(self) -> Iterator[BySlot]:
         return self.batches()
@@ -169,7 +175,7 @@ class Dataset(ABC):
     def _ready_format(self) -> Format:
         if not self._format.slots:
             raise NotReadyError("the dataset does not know its slots; call set_use_var() or init(use_var=...) first")
-        return self._format
+        return replace(self._format, slots=as_ragged(self._format.slots)) if self._has_batches else self._format
 
     def _set_input_type(self, input_type: int) -> None:
         if input_type not in (0, 1):

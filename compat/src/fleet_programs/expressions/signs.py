@@ -139,9 +139,16 @@ def combine(x: Signs, other: Any, op: str, is_reversed: bool = False) -> Variabl
 
 
 def _signed(layer: Appender, op: str, left: Signs, right: Signs) -> Variable:
-    out = layer.apply(op, {"X": left, "Y": right}, {"axis": -1}, left.dtype)
+    out = layer.apply(op, {"X": left, "Y": right}, {"axis": _axis(left.shape, right.shape)}, left.dtype)
     out.stop_gradient = out.dtype == "bool"
     return out
+
+
+def _axis(left: Shape, right: Shape) -> int:
+    """Where the right side lies: at the end, or at the front where its rows would meet columns, as before 2.0."""
+    before = len(left) - len(right)
+    are_rows = before > 0 and len(right) > 0 and left[0] == right[0] == -1
+    return 0 if are_rows and left[before] > 1 else -1
 
 
 def _scaled(x: Signs, scale: float, bias: float) -> Variable:

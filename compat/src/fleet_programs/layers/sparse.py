@@ -24,7 +24,9 @@ def sparse_embedding(
     param_attr: Any = None,
     dtype: Any = "float32",
 ) -> Variable:
-    """`embedding` of rows that are on servers only: ids may be any int64, `size[0]` is the most distinct ones.
+    """`embedding` of rows that are on servers only: ids may be any int64.
+
+    `size[0]` is the most distinct ones; 1 sets no limit.
 
     `entry` is one of `fleet.entries`, for instance CountFilterEntry(10): an id has a row, and is trained, only after
     ten steps that had it. Without one every id has a row from its first step.

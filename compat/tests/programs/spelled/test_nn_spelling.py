@@ -95,6 +95,15 @@ def test_an_entry_reaches_the_table() -> None:
     assert tables["open"].entry.name == "always"
 
 
+def test_a_table_of_one_row_takes_any_number_of_ids() -> None:
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        ids = static.data("ids", [None, 1], "int64")
+        rows = [nn.sparse_embedding(ids, [size, 2], param_attr=f"of {size}") for size in (1, 9)]
+        static.optimizer.SGD(0.1).minimize(nn.mean(static.layers.sums(rows)))
+    assert {one.name: table_of(one, main, startup).max_rows for one in updates_of(main)} == {"of 1": 0, "of 9": 9}
+
+
 def test_a_program_of_either_spelling_trains() -> None:
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), static.scope_guard(static.Scope()):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from fleet.errors import UsageError
-from fleet_programs import layers
+from fleet_programs import gradients, layers
 from fleet_programs.layers.io import fed
 from fleet_programs.optimizer import SGD
 from fleet_programs.program.variable import Variable
@@ -64,6 +64,46 @@ def test_training_without_a_fetch_sees_it_too(soft: bool) -> None:
     x_of_5 = np.full((5, 2), 0.5, np.float32)
     with pytest.raises(UsageError, match="in this batch; feed as many rows of both"):
         built.run({"x": x_of_5, "y": x_of_5[:1]})
+
+
+def test_one_value_is_a_factor() -> None:
+    with building() as built:
+        rows = layers.fc(fed("x", [-1, 2]), 3, bias_attr=False)
+        flag = layers.cast(fed("count", [-1], "int64") > 0, "float32")
+        out = rows * flag
+        SGD(0.1).minimize(layers.reduce_sum(out))
+    built.start()
+    x = np.full((5, 2), 0.5, np.float32)
+    found, plain = built.run({"x": x, "count": np.array([0])}, out, rows)
+    assert (found == 0).all()
+    (again,) = built.run({"x": x, "count": np.array([7])}, out)
+    assert np.allclose(again, plain)
+    with pytest.raises(UsageError, match=r"has shape \[5, 3\] and Y '.*' has \[2\] in this batch"):
+        built.run({"x": x, "count": np.array([7, 8])}, out)
+
+
+def test_rows_go_with_rows_behind_a_sign() -> None:
+    with building() as built:
+        x, y = fed("x", [-1, 3]), fed("y", [-1])
+        out = [x * y, x + y, y + 1.0, x - fed("z", [3])]
+    built.start()
+    rows, numbers = np.arange(6, dtype="float32").reshape(2, 3), np.array([2, 3], "float32")
+    feed = {"x": rows, "y": numbers, "z": rows[1]}
+    wanted = [rows * numbers[:, None], rows + numbers[:, None], numbers + 1, rows - rows[1]]
+    for found, one in zip(built.run(feed, *out), wanted, strict=True):
+        np.testing.assert_array_equal(found, one)
+
+
+def test_one_value_with_a_gradient_is_not_repeated() -> None:
+    with building() as built:
+        x = fed("x", [-1, 3])
+        y = fed("y", [-1])
+        y.stop_gradient = False
+        loss = layers.reduce_sum(layers.fc(x, 3) * y)
+        gradients(loss, y)
+    built.start()
+    with pytest.raises(UsageError, match="in this batch; feed as many rows of both"):
+        built.run({"x": np.ones((5, 3), np.float32), "y": np.ones(1, np.float32)}, loss)
 
 
 def test_sums_of_shapes_that_differ() -> None:

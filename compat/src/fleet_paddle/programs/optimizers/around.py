@@ -33,7 +33,7 @@ class LookaheadOptimizer:
         self.alpha = number("LookaheadOptimizer", "alpha", alpha, least=0)
         if self.alpha > 1:
             raise UsageError(f"LookaheadOptimizer: alpha must be at most 1, got {alpha}")
-        self.k = _steps("LookaheadOptimizer", "k", k)
+        self.k = steps_of("LookaheadOptimizer", "k", k)
         self.type = "lookahead"
 
     def minimize(self, loss: Variable, startup_program: Program | None = None) -> tuple[list[Any], list[Any]]:
@@ -76,12 +76,12 @@ class GradientMergeOptimizer:
 
     def __init__(self, inner_optimizer: Any, k_steps: int = 1, avg: bool = True) -> None:
         self.inner_optimizer = checked("GradientMergeOptimizer", inner_optimizer)
-        self.k_steps, self.avg = _steps("GradientMergeOptimizer", "k_steps", k_steps), bool(avg)
+        self.k_steps, self.avg = steps_of("GradientMergeOptimizer", "k_steps", k_steps), bool(avg)
         self.type = "gradient_merge"
 
-    def _set_k_steps(self, k_steps: int) -> None:
+    def _set_ksteps_of(self, k_steps: int) -> None:
         """Another number of runs, before `minimize`."""
-        self.k_steps = _steps("GradientMergeOptimizer", "k_steps", k_steps)
+        self.k_steps = steps_of("GradientMergeOptimizer", "k_steps", k_steps)
 
     def _set_avg(self, avg: bool) -> None:
         """Whether gradients are averaged or added."""
@@ -106,7 +106,8 @@ class GradientMergeOptimizer:
         return made
 
 
-def _steps(what: str, name: str, value: Any) -> int:
+def steps_of(what: str, name: str, value: Any) -> int:
+    """A number of steps, checked."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UsageError(f"{what}: {name} must be a number of steps, 1 or more, got {value!r}")
     return value

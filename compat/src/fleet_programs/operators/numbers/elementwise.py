@@ -1,8 +1,9 @@
 """Arithmetic of two variables, element by element, with PaddlePaddle's broadcasting.
 
 Y is laid beside X from dimension `axis` of X on (-1: so that they end together), and sizes of 1 are repeated. Where
-two sizes are left to the batch they must turn out equal: a batch of one row is not repeated for another of many, and
-so gradients need no more than shapes that are known when the program is compiled.
+two sizes are left to the batch they must turn out equal: a batch of one row is not repeated for another of many. One
+value is, as a factor: of a Y without a gradient that has fewer dimensions. So gradients need no more than shapes that
+are known when the program is compiled.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ def elementwise_kernel(function: Binary, op: Operator, lowering: Lowering) -> Ke
     aligned_x, aligned_y = _alignment(x, rank, -1), _alignment(y, rank, op.attr("axis"))
     lay = _laying(y, aligned_y)
     kernel = function if lay is None else _with_y(function, lay)
+    is_factor = len(y) < len(x) and not lowering.block.has_var(f"{op.input('Y')[0]}@GRAD")
     pairs = [
         (i - aligned_x.before, i - aligned_y.before)
         for i, sizes in enumerate(zip(aligned_x.wide, aligned_y.wide, strict=True))
@@ -95,7 +97,7 @@ def elementwise_kernel(function: Binary, op: Operator, lowering: Lowering) -> Ke
     def compared(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         sizes_x, sizes_y = x.shape, y.shape
         for i, j in pairs:
-            if sizes_x[i] != sizes_y[j]:
+            if sizes_x[i] != sizes_y[j] and not (is_factor and y.numel() == 1):
                 raise _mismatch(op, sizes_x, sizes_y)
         return kernel(x, y)
 

@@ -60,7 +60,8 @@ def find_tables(program: Program) -> list[str]:
 def table_of(update: ParameterUpdate, program: Program, startup: Program) -> TableSpec:
     """The table of a parameter: its columns, first values, rule and entry.
 
-    One that is distributed takes any ids, but only as many as it has rows; those of others are row numbers. Like the
+    One that is distributed takes any ids, but only as many as it has rows, or with one row as many as come; those of
+    others are row numbers. Like the
     matrix of one process, a table has first values wherever it was not trained, in evaluation too.
     """
     parameter = update.parameter
@@ -74,7 +75,7 @@ def table_of(update: ParameterUpdate, program: Program, startup: Program) -> Tab
         initializer,
         AlwaysEntry() if entry is None else EntrySpec.from_json(entry),
         seed=seed,
-        max_rows=parameter.shape[0] if update.name in _distributed(program) else 0,
+        max_rows=parameter.shape[0] if parameter.shape[0] > 1 and update.name in _distributed(program) else 0,
         unseen="initial" if entry is None else "zeros",
     )
 

@@ -11,6 +11,7 @@ alias(
         "fleet_paddle.jit": "ProgramTranslator TracedLayer TranslatedLayer",
         "fleet_paddle.imperative.backward_strategy": "BackwardStrategy",
         "fleet_paddle.mode": "guard",
+        "fleet_paddle.imperative.nn": "BCELoss L1Loss MSELoss NLLLoss",
         "fleet_paddle.imperative": "DataParallel ParallelEnv grad no_grad",
     },
     renamed={

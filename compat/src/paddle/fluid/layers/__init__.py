@@ -7,6 +7,7 @@ alias(
     {
         "fleet_programs": "Variable",
         "fleet_paddle.fluid.layers": "*",
+        "fleet_paddle.fluid.newer": "*",
         "fleet_paddle.distribution": "Categorical MultivariateNormalDiag Normal Uniform",
         "fleet_paddle.fluid.decoding": "BeamSearchDecoder Decoder dynamic_decode",
         "fleet_paddle.programs.py_reader": "create_py_reader_by_data double_buffer py_reader read_file",

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet_paddle.fluid.layers": "*"})
+alias(__name__, {"fleet_paddle.fluid.layers": "*", "fleet_paddle.fluid.newer": "*"})

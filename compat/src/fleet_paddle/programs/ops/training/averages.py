@@ -37,16 +37,23 @@ def _accumulate(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     share, least, most = (op.attr(name) for name in ("average_window", "min_average_window", "max_average_window"))
 
     def run(param: T, newest: T, newer: T, old: T, count: T, old_count: T, steps: T) -> None:
-        steps.add_(1)
-        count.add_(1)
-        newest.add_(param)
-        is_full = steps % _MOST == 0
-        newer.add_(newest * is_full)
-        newest.mul_(~is_full)
-        is_long = (count >= least) & (count >= (steps.double() * share).long().clamp(max=most))
-        old.copy_(torch.where(is_long, newest + newer, old))
-        old_count.copy_(torch.where(is_long, count, old_count))
-        for one in (newest, newer, count):
-            one.mul_(~is_long)
+        accumulate(param, newest, newer, old, count, old_count, steps, share=share, least=least, most=most)
 
     return run
+
+
+def accumulate(
+    param: T, newest: T, newer: T, old: T, count: T, old_count: T, steps: T, *, share: float, least: int, most: int
+) -> None:
+    """Add a parameter's value to its sums, in place, and begin them anew where they are long enough."""
+    steps.add_(1)
+    count.add_(1)
+    newest.add_(param)
+    is_full = steps % _MOST == 0
+    newer.add_(newest * is_full)
+    newest.mul_(~is_full)
+    is_long = (count >= least) & (count >= (steps.double() * share).long().clamp(max=most))
+    old.copy_(torch.where(is_long, newest + newer, old))
+    old_count.copy_(torch.where(is_long, count, old_count))
+    for one in (newest, newer, count):
+        one.mul_(~is_long)

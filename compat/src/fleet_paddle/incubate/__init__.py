@@ -1,0 +1,1 @@
+"""`paddle.incubate`: averages around an optimizer, and functions of segments and graphs."""

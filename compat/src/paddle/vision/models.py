@@ -1,5 +1,0 @@
-"""Networks that classify images."""
-
-from paddle._alias import alias
-
-alias(__name__, {"fleet_paddle.vision.models": "*"})

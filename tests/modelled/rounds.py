@@ -24,6 +24,8 @@ LACKS, MADE = -1, -2
 """What a server says of a push in place of a number: that it has none, that it has made the step."""
 IS_OVER = ((0, 0, ()),)
 """What a worker has heard that has sent a push of a former life: a server knows of a later one."""
+HAS_LEFT = ((0, 1, ()),)
+"""What a worker has heard whose former life has left, on all servers."""
 
 
 def begin(size: Size, worker: Worker, intent: tuple[int, ...], number: int) -> Worker | None:
@@ -63,9 +65,12 @@ def _former(size: Size, state: State, number: int, worker: Worker) -> Iterator[S
     """Ask each server which push of a former life it has; bring that step to its end, or leave it."""
     if len(worker.said) == size.num_servers:
         kept = next((one for one in worker.said if one[1] != LACKS), None)
-        is_left = kept is None or any(one[1] == LACKS and one[2] == (kept[2][0],) for one in worker.said)
+        is_left = kept is None or any(one[1] == LACKS and one[2][0] == kept[2][0] for one in worker.said)
         if is_left or size.broken == "former pushes are left":
-            yield (GIVES_UP, number), with_worker(state, number, worker._replace(stage="join", said=()))
+            has_left = all(one[1] == LACKS and not one[2][1] for one in worker.said)
+            is_known = has_left and size.broken != "who has left is not known"
+            joining = worker._replace(stage="join", said=HAS_LEFT if is_known else ())
+            yield (GIVES_UP, number), with_worker(state, number, joining)
             return
         assert kept is not None
         version, incarnation = kept[2]
@@ -77,7 +82,10 @@ def _former(size: Size, state: State, number: int, worker: Worker) -> Iterator[S
         if node is None or any(one[0] == line for one in worker.said):
             continue
         found = next((one for one in node.collected if one[0] == number), None)
-        said = (line, LACKS, (node.version,)) if found is None else (line, found[2], (node.version, found[1]))
+        is_present = int(node.entries[number].is_present)
+        said = (
+            (line, LACKS, (node.version, is_present)) if found is None else (line, found[2], (node.version, found[1]))
+        )
         heard = worker._replace(said=tuple(sorted((*worker.said, said))))
         yield (FINDS, number, line), with_worker(state, number, heard)
 

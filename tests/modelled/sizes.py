@@ -34,6 +34,7 @@ LARGE: Mapping[str, Size] = {
     "a copy that lags, a worker dies and a machine is lost": Size(
         ("PL", "PL"), False, "async", (0,), num_servers=1, deaths=1, burns=1
     ),
+    "rounds, one has left and its machine is lost": Size(("PPL", "L"), True, "sync", losses=1),
     "rounds, a worker dies and the machine of one is lost": Size(("PL", "PL"), True, "sync", losses=1, deaths=1),
     "uneven rounds, a process and the machine of a worker lost": Size(
         ("PL", "PPL"), True, "sync", losses=1, restarts=1
@@ -62,6 +63,10 @@ MUTATIONS: Mapping[str, tuple[Size, str]] = {
     "promote a copy that is not listed": (_COPIED, "has lost a change"),
     "steps in one round": (_LOSES, "is not on server|is stuck"),
     "former pushes are left": (_LOSES, "is stuck"),
+    "who has left is not known": (
+        _UNEVEN._replace(scripts=("PL", "L"), standby="sync", deaths=0, losses=1),
+        "is stuck",
+    ),
     "a promise is forgotten": (_COPIED._replace(restarts=1), "has lost a change"),
 }
 """What `state.Size.broken` may be: a size in which it shows, and as what; of two that are as near, either."""

@@ -103,7 +103,7 @@ def _join(size: Size, state: State, number: int, worker: Worker) -> Iterator[Ste
         return
     given, versions = worker.incarnation, set()
     has_left = bool(worker.outbox) and size.scripts[number][worker.outbox[2]] == LEAVE
-    has_left = has_left and size.broken != "one that has left joins steps"
+    has_left = (has_left or worker.said == rounds.HAS_LEFT) and size.broken != "one that has left joins steps"
     for line in range(size.num_servers):
         message = Declare(number, worker.life, given, line, worker.term, has_left)
         node = serving(state, line, worker.term)
@@ -126,7 +126,7 @@ def _join(size: Size, state: State, number: int, worker: Worker) -> Iterator[Ste
     assert first is not None
     script, made = size.scripts[number], first.entries[number].made
     at = max((place + 1 for place, kind in enumerate(script) if made[place] and kind != LEAVE), default=0)
-    joined = worker._replace(stage="run", incarnation=given, at=at, number=0)
+    joined = worker._replace(stage="run", incarnation=given, at=at, number=0, said=())
     yield (JOINS, number, given, at), with_worker(state, number, joined)
 
 

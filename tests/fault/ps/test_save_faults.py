@@ -175,12 +175,13 @@ TRAIN = """
     import torch
     import fleet
     fleet.init()
-    model = fleet.distributed_model(fleet.nn.Embedding(2, "ads", rule=fleet.rules.SGD(1.0)))
+    tables = fleet.nn.Embedding(2, "ads", rule=fleet.rules.SGD(1.0)), fleet.nn.Embedding(3, "sites")
+    model = fleet.distributed_model(torch.nn.ModuleList(tables))
     optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=1.0))
     fleet.init_worker()
     for (batch,) in fleet.data.shard((torch.arange(8),), batch_size=2):
         optimizer.zero_grad()
-        model(batch).sum().backward()
+        sum(table(batch).sum() for table in model).backward()
         optimizer.step()
     fleet.save_persistables("kept/saved")
     fleet.stop_worker()
@@ -193,7 +194,7 @@ def test_a_save_that_failed_is_made_by_the_next_lives_of_all_workers(
     monkeypatch.setenv("FLEET_DURABLE", str(tmp_path / "durable"))
     monkeypatch.setenv("FLEET_JOURNAL", "OFF")
     (tmp_path / "kept").touch()  # a file, where there is to be a folder
-    with served(1) as (endpoints, _), ExitStack() as stack:
+    with served(2) as (endpoints, _), ExitStack() as stack:
         workers = Workers(stack, endpoints, 2, script(tmp_path, TRAIN), [])
         said: list[list[str]] = [[], []]
         while len(said[0]) < 2:  # the second life makes an attempt of its own, and is told what that came to
@@ -209,4 +210,4 @@ def test_a_save_that_failed_is_made_by_the_next_lives_of_all_workers(
         workers.finish()
     assert all("CheckpointError: " in one for one in said[0])
     assert "fleet.save_persistables() failed on worker 0: " in said[1][0]
-    assert checkpoint.read_manifest(tmp_path / "kept" / "saved").tables
+    assert set(checkpoint.read_manifest(tmp_path / "kept" / "saved").tables) == {"ads", "sites"}

@@ -380,7 +380,7 @@ class NormRequest(_message.Message):
 class NormReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("squared_norm", "is_sum", "is_lost", "outcome", "is_held", "version", "incarnation", "sequence", "lives")
+        __slots__ = ("squared_norm", "is_sum", "is_lost", "outcome", "is_held", "version", "incarnation", "sequence", "lives", "has_left")
         SQUARED_NORM_FIELD_NUMBER: _ClassVar[int]
         IS_SUM_FIELD_NUMBER: _ClassVar[int]
         IS_LOST_FIELD_NUMBER: _ClassVar[int]
@@ -390,6 +390,7 @@ class NormReply(_message.Message):
         INCARNATION_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         LIVES_FIELD_NUMBER: _ClassVar[int]
+        HAS_LEFT_FIELD_NUMBER: _ClassVar[int]
         squared_norm: float
         is_sum: bool
         is_lost: bool
@@ -399,7 +400,8 @@ class NormReply(_message.Message):
         incarnation: int
         sequence: int
         lives: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(self, squared_norm: _Optional[float] = ..., is_sum: _Optional[bool] = ..., is_lost: _Optional[bool] = ..., outcome: _Optional[_Union[PushReply.Header, _Mapping]] = ..., is_held: _Optional[bool] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., lives: _Optional[_Iterable[int]] = ...) -> None: ...
+        has_left: bool
+        def __init__(self, squared_norm: _Optional[float] = ..., is_sum: _Optional[bool] = ..., is_lost: _Optional[bool] = ..., outcome: _Optional[_Union[PushReply.Header, _Mapping]] = ..., is_held: _Optional[bool] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., lives: _Optional[_Iterable[int]] = ..., has_left: _Optional[bool] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -80,6 +80,7 @@ class StepClipping:
                 version=state.rounds.version,
                 incarnation=state.ledger.incarnation(worker),
                 sequence=0 if update is None else update.sequence,
+                has_left=bool(state.rounds.away_of({worker}) - state.rounds.gone),
             )
 
     def _look(self, header: ps_pb2.NormRequest.Header) -> ps_pb2.NormReply.Header | None:

@@ -72,20 +72,20 @@ class WorkerChanges:
 
     def finish(self) -> None:
         """Finish what a former life of this worker has begun."""
-        client = self._client
+        client, had_left = self._client, False
         while True:
             server_set = client.server_set
             try:
                 finished = self._outbox.finish(server_set, is_settled=client.job.clips_on_servers)
                 if keeps_pushes(server_set) and self._outbox.mark != LEFT:
                     with suppress(FailedServerError):  # it waits for a load
-                        settle_former(server_set, client.worker)
+                        had_left = settle_former(server_set, client.worker) and bool(env.FLEET_LIFE.get())
                 break
             except MovedError:
                 client.follow(server_set)
         if finished is not None:
             self._note(finished)
-        self.has_left = self._outbox.has_left
+        self.has_left = self._outbox.has_left or had_left
         if self._outbox.mark:
             self._outbox.remove(self._outbox.mark)
             raise SystemExit(0)

@@ -63,21 +63,22 @@ def settle_again(
     _settled(ask, push_again)
 
 
-def settle_former(server_set: ServerSet, worker: int) -> None:
+def settle_former(server_set: ServerSet, worker: int) -> bool:
     """Bring the step to its end whose push a former life of this worker has left on all servers.
 
     If one of them lacks it, none has applied the step: this life makes it again, and those that have it forget it. Its
     machine may be lost, with what was written down there; where it is only cut off, servers refuse it by the term.
+    Returns whether it had left all of them: one that has made a step without it waits for it no more, nor may others.
     """
     caller = ps_pb2.Caller(worker=worker, term=server_set.term)
     headers = [ps_pb2.NormRequest.Header(caller=caller, is_former=True) for _ in server_set.transports]
     try:
         replies = _asked(server_set, headers)
     except NotReadyError:  # servers that have begun anew
-        return
+        return False
     kept = next((reply for reply in replies if not reply.is_lost), None)
     if kept is None or any(reply.is_lost and reply.version == kept.version for reply in replies):
-        return
+        return all(reply.has_left for reply in replies)
     former = ps_pb2.Caller(worker=worker, incarnation=kept.incarnation, term=server_set.term)
 
     def lost() -> None:
@@ -87,6 +88,7 @@ def settle_former(server_set: ServerSet, worker: int) -> None:
         return _asked(server_set, [_header(former, kept.version, kept.sequence, total) for _ in server_set.transports])
 
     _settled(ask, lost)
+    return False
 
 
 def _asked(server_set: ServerSet, headers: Sequence[ps_pb2.NormRequest.Header]) -> list[Any]:

@@ -1,8 +1,9 @@
-"""A worker whose machine is lost, and the next one, too, while another one has a synchronous step done."""
+"""A worker whose machine is lost while another one has a synchronous step done: twice, or when it has just left."""
 
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from fleet.errors import CommunicationError
 from fleet.ps.job.spec import JobSpec
-from fleet.ps.worker.calling import step_norm
+from fleet.ps.worker.calling import changes, step_norm
 from support.processes import wait_until
 from support.worker.two_servers import ADS, Servers, push_rows
 
@@ -57,3 +58,41 @@ def test_a_step_is_done_with_pushes_of_the_same_lives_on_all_servers(
         settled.result(LIMIT_S)
     assert servers.versions == [1, 1]
     assert servers.shows() == {16.0}
+
+
+def test_no_step_waits_for_one_that_had_left_when_its_machine_was_lost(
+    made: Callable[[JobSpec], Servers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Server 1 has made the step without it; server 0 is about to, when the next life declares itself there."""
+    servers = made(JobSpec(2, 2, "sync", tables=(ADS,)))
+    monkeypatch.setattr(changes, "keeps_pushes", lambda _: True)
+    for service in servers.services:
+        service.core.term = 1  # as where servers have copies
+    other, leaving = servers.life(1), servers.life(0)
+    pushed = push_rows(other.client, 0, range(8), shows=True)
+    pushed.results()
+    leaving.client.changes.leave()
+    shutil.rmtree(servers.folder / "worker-0")
+    monkeypatch.setenv("FLEET_LIFE", "1")
+    has_asked, may_tell = threading.Event(), threading.Event()
+
+    def is_away(number: int, method: str) -> bool:
+        """Whether this is the word to server 0 that all servers have all pushes, before it may come."""
+        if (number, method) != (0, "Norm") or not threading.current_thread().name.startswith("settle"):
+            return False
+        was_asked = has_asked.is_set()
+        has_asked.set()
+        return was_asked and not may_tell.is_set()
+
+    servers.is_away = is_away
+    with ThreadPoolExecutor(1, "settle") as settling, ThreadPoolExecutor(1) as pool:
+        settled = settling.submit(step_norm.settle, other.client, 0, pushed)
+        wait_until(lambda: servers.versions == [0, 1], LIMIT_S, "the step on server 1")
+        life = pool.submit(servers.life)
+        ledger = servers.services[0].state.ledger
+        wait_until(lambda: ledger.incarnation(0) == 2, LIMIT_S, "the next life to declare itself")
+        may_tell.set()
+        settled.result(LIMIT_S)
+        life.result(LIMIT_S).client.changes.leave()
+    assert servers.versions == [1, 1]
+    assert servers.shows() == {8.0}

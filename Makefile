@@ -199,8 +199,9 @@ fuzz: setup  ## Nonsense for FUZZ_S seconds (60), then FUZZ_MESSAGES mutated mes
 	PYTHONPATH=tests:compat/tests $(BIN)/python tests/fuzz/fuzz_checkpoints.py
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_text.py
 
-chaos: setup  ## Kill, tear and lose in 420 seeded runs of jobs; none may come out differently (an hour)
+chaos: setup  ## Kill, tear and lose in 520 seeded runs of jobs; none may come out differently (two hours)
 	PYTHONPATH=tests $(BIN)/python tests/chaos/sweep.py $(CHAOS)
+	$(if $(CHAOS),,$(BIN)/python -m pytest -q -p no:cacheprovider -m "" tests/fault/publishing/test_killed_together.py)
 
 model: setup  ## Go through every state of small jobs in a model of how servers are changed (NAMES=some of them)
 	PYTHONPATH=tests $(BIN)/python -m modelled $(NAMES)

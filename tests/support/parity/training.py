@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
@@ -127,6 +128,7 @@ def trainer(
         here.init(UserDefinedRoleMaker(index, Role.WORKER, num_workers, servers, **meet), strategy=strategy)
     else:
         here.init(strategy=strategy)
+    atexit.unregister(here._end)  # a worker of a test ends with its test: pytest's end has no servers to take leave of
     if model is None:
         model = first_model(index)
     net = here.distributed_model(model)

@@ -10,6 +10,18 @@ from engines.ray_cluster import HeldCluster, running
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[HeldCluster]:
+def held_cluster() -> Iterator[HeldCluster]:
     with running() as held:
         yield held
+
+
+@pytest.fixture(scope="module")
+def cluster(held_cluster: HeldCluster) -> HeldCluster:
+    return held_cluster
+
+
+@pytest.fixture(autouse=True)
+def no_job_outlives_its_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "held_cluster" in request.fixturenames:
+        request.getfixturevalue("held_cluster").stop_jobs()

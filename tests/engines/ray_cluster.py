@@ -37,6 +37,7 @@ class HeldCluster:
     def __init__(self, process: subprocess.Popen[str], mark: str) -> None:
         self._process = process
         self._mark = mark
+        self._jobs: list[RayJob] = []
         self.address = self._answer()
 
     def ask(self, what: str) -> str:
@@ -59,7 +60,13 @@ class HeldCluster:
 
     def start(self, job: str, **config: Any) -> RayJob:
         """Start a job of ray_jobs.py on it."""
-        return RayJob(self.address, job, config)
+        self._jobs.append(RayJob(self.address, job, config))
+        return self._jobs[-1]
+
+    def stop_jobs(self) -> None:
+        """End all drivers that a test has left."""
+        while self._jobs:
+            self._jobs.pop().stop()
 
 
 class RayJob:
@@ -73,7 +80,7 @@ class RayJob:
             command = [str(PYTHON), str(Path(__file__).with_name("ray_jobs.py")), address, job, json.dumps(config)]
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=_environ())
 
-    def result(self, timeout_s: float = 240.0) -> Any:
+    def result(self, timeout_s: float = 300.0) -> Any:
         """What it came to; AssertionError with its log if it failed."""
         try:
             self._process.wait(timeout_s)
@@ -100,7 +107,7 @@ class RayJob:
         rows = [line.split() for line in lines if line.endswith("\n")]
         return [(float(at), int(pid), int(step)) for at, pid, step in rows]
 
-    def wait_for(self, step: int, *, timeout_s: float = 120.0) -> None:
+    def wait_for(self, step: int, *, timeout_s: float = 300.0) -> None:
         """Wait until all workers have made a step."""
         deadline = time.monotonic() + timeout_s
         while not all((self.steps(worker) or [(0, 0, 0)])[-1][2] >= step for worker in (0, 1)):

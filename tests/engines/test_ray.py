@@ -14,7 +14,7 @@ import pytest
 
 from engines.ray_cluster import IS_THERE, MISSING, PYTHON, ROOT, HeldCluster
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.skipif(not IS_THERE, reason=MISSING)]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.skipif(not IS_THERE, reason=MISSING)]
 
 
 NUM_STEPS = 300

@@ -11,7 +11,7 @@ import pytest
 
 from engines.ray_cluster import IS_THERE, MISSING, HeldCluster
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.skipif(not IS_THERE, reason=MISSING)]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.skipif(not IS_THERE, reason=MISSING)]
 
 
 def test_reports_and_checkpoints_reach_ray_though_workers_die(cluster: HeldCluster, tmp_path: Path) -> None:

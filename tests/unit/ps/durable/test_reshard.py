@@ -402,3 +402,6 @@ def test_what_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setenv("FLEET_JOB_ID", "job")
     with pytest.raises(UsageError, match=r"servers that fleetrun has started, and a job of modules"):
         check_reshard(client, 2)
+    vars(client.server_set)["term"] = 1  # as where servers have copies
+    with pytest.raises(UsageError, match=r"to servers without copies; start the job without --standby"):
+        check_reshard(client, 2)

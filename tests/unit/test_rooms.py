@@ -19,7 +19,7 @@ FILES = [file for house in HOUSES for file in sorted(house.rglob("*.py")) if not
 ROOMS = [file.parent for file in FILES if file.name == "__init__.py"]
 
 MOST_MODULES, MOST_LINES, MOST_LINES_OF_A_FUNCTION = 20, 350, 80
-MOST_LINES_IN_ALL = 69_867
+MOST_LINES_IN_ALL = 69_880
 
 
 def named(room: Path) -> str:

@@ -53,11 +53,11 @@ CASES = {
 LIMIT_S = 600.0
 STEPS = 1200
 """Batches of each worker that count: enough that it is no part of the figure what fleetrun begins after ten seconds, an
-interpreter that is kept ready."""
+interpreter that is kept ready, though with the least priority."""
 WIDTH, BATCH = 8, 50_000
 
 
-def train(mode: str, standby: str, folder: Path) -> float:
+def train(mode: str, standby: str, folder: Path, steps: int = STEPS) -> float:
     """Run the job once: samples per second."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -67,7 +67,7 @@ def train(mode: str, standby: str, folder: Path) -> float:
         command: list[Any] = [BIN / "fleetrun", "--master", f"127.0.0.1:{port}", "--nnodes", 2, "--rank", rank]
         command += ["--server_num", 1, "--worker_num", 1, "--durable", folder / f"machine-{rank}"]
         command += ["--log_dir", folder / f"log-{rank}"] + ([] if standby == "none" else ["--standby", standby])
-        command += [SCRIPT, "--mode", mode, "--steps", STEPS, "--out", folder]
+        command += [SCRIPT, "--mode", mode, "--steps", steps, "--out", folder]
         jobs.append(
             subprocess.Popen(list(map(str, command)), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         )
@@ -170,11 +170,14 @@ def lost(rows: int, folder: Path) -> float:
 
 @click.command()
 @click.option("--rounds", default=7, show_default=True, help="How often each case is run.")
+@click.option("--steps", default=STEPS, show_default=True, help="Batches of each worker that count.")
 @click.option("--case", "chosen", type=click.Choice(tuple(CASES)), multiple=True, help="Only this. May be repeated.")
 @click.option("--within-s", default=math.inf, help="Begin no other run after so many seconds.")
 @click.option("--lost", "rows", type=int, help="Measure the loss of a server with so many rows instead.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
-def main(rounds: int, chosen: tuple[str, ...], within_s: float, rows: int | None, path: Path | None) -> None:
+def main(
+    rounds: int, steps: int, chosen: tuple[str, ...], within_s: float, rows: int | None, path: Path | None
+) -> None:
     failures: dict[str, str] = {}
     if rows is not None:
         seconds = []
@@ -186,7 +189,7 @@ def main(rounds: int, chosen: tuple[str, ...], within_s: float, rows: int | None
         ]
     else:
         names = {name: CASES[name] for name in chosen or CASES}
-        contestants = {name: partial(train, *one) for name, one in names.items()}
+        contestants = {name: partial(train, *one, steps=steps) for name, one in names.items()}
         found, failures = take_turns(contestants, rounds, within_s=within_s)
         medians = {name: statistics.median(rates) for name, rates in found.items() if rates}
         cases = [
@@ -202,7 +205,7 @@ def main(rounds: int, chosen: tuple[str, ...], within_s: float, rows: int | None
         print(json.dumps(case))
     if path is not None:
         options = [*(f'--case "{one}"' for one in chosen), *([] if rows is None else [f"--lost {rows}"])]
-        command = " ".join(["python benchmarks/standby.py", f"--rounds {rounds}", *options])
+        command = " ".join(["python benchmarks/standby.py", f"--rounds {rounds}", f"--steps {steps}", *options])
         write_results(path, cases, command=command, failures=failures)
     if failures:
         raise click.ClickException(f"failed: {failures}")

@@ -182,8 +182,9 @@ class Serving {
 std::unique_ptr<Serving> serve(const std::vector<std::string>& names, const std::string& address,
                                const nb::bytes& token, std::size_t max_connections, std::shared_ptr<Budget> budget,
                                double max_wait_s, nb::object decide, nb::object refused, double hello_s,
-                               double silence_s, std::shared_ptr<Tls> tls) {
+                               double silence_s, std::shared_ptr<Tls> tls, std::size_t num_kept_free) {
   ServerOptions options{names, address, std::move(tls), as_string(token), max_connections, std::move(budget)};
+  options.num_kept_free = num_kept_free;
   options.max_wait_ms = static_cast<std::uint64_t>(max_wait_s * 1000);
   options.hello_ms = static_cast<std::int64_t>(hello_s * 1000);
   options.silence_ms = options.ahead_ms = static_cast<std::int64_t>(silence_s * 1000);
@@ -245,7 +246,7 @@ void add_plane(nb::module_& m) {
   nb::class_<Serving>(m, "PlaneServer", "A server's side of the data plane; see _native.pyi.")
       .def(nb::new_(&serve), nb::arg("names"), nb::arg("address"), nb::arg("token"), nb::arg("max_connections"),
            nb::arg("budget"), nb::arg("max_wait_s"), nb::arg("decide"), nb::arg("refused"), nb::arg("hello_s") = 10.0,
-           nb::arg("silence_s") = 60.0, nb::arg("tls").none() = nb::none())
+           nb::arg("silence_s") = 60.0, nb::arg("tls").none() = nb::none(), nb::arg("num_kept_free") = 0)
       .def(
           "run", [](Serving& one, std::size_t thread) { (*one).run(thread); }, nb::arg("thread"),
           nb::call_guard<WithoutGil>())
@@ -274,13 +275,24 @@ void add_plane(nb::module_& m) {
       .def(
           "park",
           [](Serving& one, std::shared_ptr<Call> call, std::uint64_t version, std::uint64_t timeout_ms,
-             const nb::bytes& prefix, std::uint64_t note) {
+             const nb::bytes& prefix, std::uint64_t note, std::uint64_t record, bool asks_for_all) {
             call->prefix = as_string(prefix);
             call->note = note;
+            call->record = record;
+            call->asks_for_all = asks_for_all;
             WithoutGil release;
             (*one).park(std::move(call), version, timeout_ms);
           },
-          nb::arg("call"), nb::arg("version"), nb::arg("timeout_ms"), nb::arg("prefix"), nb::arg("note"))
+          nb::arg("call"), nb::arg("version"), nb::arg("timeout_ms"), nb::arg("prefix"), nb::arg("note"),
+          nb::arg("record") = 0, nb::arg("asks_for_all") = false)
+      .def(
+          "collected",
+          [](Serving& one, std::uint64_t version, std::uint64_t record, const nb::bytes& all) {
+            (*one).collected(version, record, as_string(all));
+          },
+          nb::arg("version"), nb::arg("record"), nb::arg("all"))
+      .def(
+          "copied", [](Serving& one, std::uint64_t record) { (*one).copied(record); }, nb::arg("record"))
       .def(
           "park_until_told",
           [](Serving& one, std::shared_ptr<Call> call, std::uint64_t timeout_ms, std::uint64_t note) {

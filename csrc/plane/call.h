@@ -93,6 +93,10 @@ class Call {
   // Of a call that waits: the begin of its answer's header, and a number that whoever parks it wants to find again.
   std::string prefix;
   std::uint64_t note = 0;
+  // The record that the copy of this server must have before it is answered; 0: none.
+  std::uint64_t record = 0;
+  // Whether it is answered as soon as all pushes of the step are here, which is not made yet.
+  bool asks_for_all = false;
 
  private:
   // Larger ones are decoded by Python's leave, which counts them among the messages that are under way.

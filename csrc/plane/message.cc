@@ -100,7 +100,7 @@ const std::byte* bytes_of(const std::string& text) { return reinterpret_cast<con
 bool read_caller(const Extent& content, Caller& caller, bool& is_plain) {
   Fields fields(content.data, content.size);
   while (fields.next()) {
-    if (fields.kind != kVarint) return false;
+    if (fields.kind != (fields.number == 7 ? kFixed64 : kVarint)) return false;
     switch (fields.number) {
       case 1:
         if (fields.value > 0xffffffffu) return false;
@@ -110,6 +110,9 @@ bool read_caller(const Extent& content, Caller& caller, bool& is_plain) {
       case 3: caller.instance = fields.value; break;
       case 4: caller.is_traced = fields.value != 0; break;
       case 5: caller.term = fields.value; break;
+      case 6:  // the last step that is on all servers, which only Python reads
+      case 7:  // the norm of its mean, likewise
+        break;
       default: is_plain = false;
     }
   }

@@ -187,6 +187,16 @@ void Server::handle(std::uint64_t number) {
   for (std::shared_ptr<Call>& call : calls) take(std::move(call));
 }
 
+void Server::decide(Reason reason, std::shared_ptr<Call> call) {
+  if (reason == Reason::kOther || call->method() == Method::kFollow || options_.num_kept_free == 0) {
+    decide_(reason, std::move(call));
+    return;
+  }
+  const std::size_t num = ++num_deciding_;
+  decide_(num + options_.num_kept_free > num_running_ ? Reason::kOther : reason, std::move(call));
+  --num_deciding_;
+}
+
 void Server::take(std::shared_ptr<Call> call) {
   try {
     std::shared_ptr<const Holdings> holdings;
@@ -196,11 +206,11 @@ void Server::take(std::shared_ptr<Call> call) {
       call->num_looks = state_.num_looks;
     }
     if (call->method() == Method::kMeet && call->is_message()) {
-      decide_(Reason::kMeet, call);
+      decide(Reason::kMeet, call);
     } else if (!call->fit(holdings)) {
-      decide_(Reason::kOther, call);
+      decide(Reason::kOther, call);
     } else if (call->method() == Method::kPush) {
-      decide_(Reason::kPush, call);
+      decide(Reason::kPush, call);
     } else {
       take_pull(call);
     }
@@ -221,13 +231,13 @@ void Server::take_pull(const std::shared_ptr<Call>& call) {
     has_come = state_.version >= header.version && (state_.is_started || !header.dense);
   }
   if (!may_come) {
-    decide_(Reason::kOther, call);
+    decide(Reason::kOther, call);
   } else if (has_come) {
     answer(call);
   } else {
     const auto wait_ms = std::min<std::uint64_t>(header.timeout_ms, options_.max_wait_ms);
     call->wait_for(header.version, now_ms() + static_cast<std::int64_t>(wait_ms));
-    decide_(Reason::kLook, call);  // it may be in vain
+    decide(Reason::kLook, call);  // it may be in vain
   }
 }
 
@@ -236,7 +246,11 @@ void Server::answer(const std::shared_ptr<Call>& call) {
   std::string header;
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
-    header = call->method() == Method::kPull ? pull_reply_header(state_.version) : call->prefix + state_.step;
+    if (call->method() == Method::kPull) {
+      header = pull_reply_header(state_.version);
+    } else {
+      header = call->prefix + (call->asks_for_all && !is_reached(*call) ? state_.all : state_.step);
+    }
   }
   answer(call, header);
 }
@@ -258,11 +272,19 @@ void Server::answer(const std::shared_ptr<Call>& call, const std::string& header
   answer_ns_ += static_cast<std::uint64_t>(took.count());
 }
 
-bool Server::has_come(const Call& call) const {
+bool Server::is_reached(const Call& call) const {
   return state_.version >= call.awaited_version() && (state_.is_started || !call.wants_dense());
 }
 
-bool Server::is_open_for(const Call& call) const { return state_.is_open || call.method() == Method::kMeet; }
+bool Server::has_come(const Call& call) const {
+  if (call.record > state_.copied) return false;
+  if (is_reached(call)) return true;
+  return call.asks_for_all && state_.collected >= call.awaited_version() && state_.collected_record <= state_.copied;
+}
+
+bool Server::is_open_for(const Call& call) const {
+  return state_.is_open || call.method() == Method::kMeet || call.method() == Method::kFollow;
+}
 
 void Server::park(std::shared_ptr<Call> call, std::uint64_t version, std::uint64_t timeout_ms) {
   call->wait_for(version, now_ms() + static_cast<std::int64_t>(timeout_ms));
@@ -274,6 +296,7 @@ void Server::park(std::shared_ptr<Call> call, std::uint64_t timeout_ms) {
 }
 
 void Server::park(std::shared_ptr<Call> call) {
+  if (call->is_over()) return;
   bool is_there = false;
   {
     const std::lock_guard<std::mutex> lock(parked_mutex_);
@@ -292,7 +315,7 @@ void Server::park(std::shared_ptr<Call> call) {
   if (is_there) {
     answer(call);
   } else {
-    later([this, call] { decide_(Reason::kLook, call); });
+    later([this, call] { decide(Reason::kLook, call); });
   }
 }
 
@@ -346,8 +369,33 @@ void Server::publish(std::uint64_t version, bool is_open, bool is_started, const
     });
   }
   for (std::shared_ptr<Call>& one : others) {
-    later([this, call = std::move(one)] { decide_(Reason::kLook, call); });
+    later([this, call = std::move(one)] { decide(Reason::kLook, call); });
   }
+}
+
+void Server::collected(std::uint64_t version, std::uint64_t record, const std::string& all) {
+  const std::lock_guard<std::mutex> lock(parked_mutex_);
+  const std::lock_guard<std::mutex> state(state_mutex_);
+  state_.collected = version;
+  state_.collected_record = record;
+  state_.all = all;
+  answer_ready();
+}
+
+void Server::copied(std::uint64_t record) {
+  const std::lock_guard<std::mutex> lock(parked_mutex_);
+  const std::lock_guard<std::mutex> state(state_mutex_);
+  state_.copied = record;
+  answer_ready();
+}
+
+void Server::answer_ready() {
+  const auto ready = std::stable_partition(parked_.begin(), parked_.end(),
+                                           [this](const auto& one) { return !is_open_for(*one) || !has_come(*one); });
+  for (auto one = ready; one != parked_.end(); ++one) {
+    later([this, call = std::move(*one)] { answer(call); });
+  }
+  parked_.erase(ready, parked_.end());
 }
 
 void Server::end(Round& round) {
@@ -392,7 +440,7 @@ void Server::look_for_late() {
     }
     parked_.swap(stay);
   }
-  for (std::shared_ptr<Call>& one : late) decide_(Reason::kLate, std::move(one));
+  for (std::shared_ptr<Call>& one : late) decide(Reason::kLate, std::move(one));
   std::vector<std::shared_ptr<Connection>> strangers;
   {
     const std::lock_guard<std::mutex> lock(connections_mutex_);

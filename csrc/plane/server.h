@@ -48,6 +48,9 @@ struct ServerOptions {
   std::int64_t hello_ms = 10'000;         // for a client to say who it is
   std::int64_t silence_ms = 60'000;       // for the rest of a message, and for an answer to be read
   std::int64_t ahead_ms = 60'000;         // for the call that what was sent ahead belongs to
+  // How many threads never wait in `Decide` for anything but a call of a copy: they are left to read its word, for
+  // which others may wait. What would be decided on these is handed over as kOther.
+  std::size_t num_kept_free = 0;
 };
 
 class Server {
@@ -81,6 +84,10 @@ class Server {
   // `look`, or of all, are handed over to be looked at.
   void publish(std::uint64_t version, bool is_open, bool is_started, const std::string& step, std::int64_t look);
   static constexpr std::int64_t kNobody = -1, kEverybody = -2;
+  // All pushes of the step that leads to this version are here, up to this record, and so is what answers say of that.
+  void collected(std::uint64_t version, std::uint64_t record, const std::string& all);
+  // The copy of this server has the records up to this one.
+  void copied(std::uint64_t record);
   // Answers a call at once, with what it wants.
   void answer(const std::shared_ptr<Call>& call, const std::string& header);
   // Answers a call when the version is reached; it is handed over as late after `timeout_ms`.
@@ -102,6 +109,9 @@ class Server {
     bool is_open = false;
     bool is_started = false;
     std::string step;
+    std::uint64_t collected = 0, collected_record = 0;
+    std::string all;
+    std::uint64_t copied = 0;
     std::uint64_t num_looks = 0;  // how often calls were to be looked at
   };
 
@@ -133,6 +143,11 @@ class Server {
   void end(Round& round);
   // Under the lock of the state: whether what a call waits for is there.
   bool has_come(const Call& call) const;
+  // The same: whether that is the version, and not only all pushes of its step.
+  bool is_reached(const Call& call) const;
+  // Under both locks: takes the calls out that can be answered, and has them answered.
+  void answer_ready();
+  void decide(Reason reason, std::shared_ptr<Call> call);
   void drop(const std::shared_ptr<Connection>& connection);
   void later(std::function<void()> work);
   void work_off();
@@ -147,7 +162,7 @@ class Server {
   std::atomic<bool> is_stopped_{false};
   std::mutex running_mutex_;
   std::condition_variable running_changed_;
-  std::size_t num_running_ = 0;
+  std::atomic<std::size_t> num_running_{0}, num_deciding_{0};
 
   mutable std::mutex state_mutex_;
   State state_;

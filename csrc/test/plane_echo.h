@@ -56,6 +56,9 @@ class Echo {
 
   const std::string name;
   std::atomic<int> num_refused{0};
+  // Of pushes that come from now on: the record that the copy must have, and whether all pushes of the step are enough.
+  std::atomic<std::uint64_t> record{0};
+  std::atomic<bool> asks_for_all{false};
 
  private:
   ServerOptions options() {
@@ -79,6 +82,8 @@ class Echo {
         meet(std::move(call));
       } else if (call->method() == Method::kPush) {
         call->keep();
+        call->record = record;
+        call->asks_for_all = asks_for_all;
         server_.park(call, call->message().tensors.at(0).size, call->push().timeout_ms);
       } else {
         call->reply(call->message().header, call->message().tensors);

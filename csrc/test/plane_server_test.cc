@@ -54,6 +54,42 @@ TEST(plane_versions) {
   }
 }
 
+// A push is answered when its version is there and the copy has its record, whichever comes last.
+TEST(plane_copied) {
+  Echo echo;
+  const auto client = echo.client(0);
+  echo.record = 5;
+  for (std::uint64_t version = 1; version <= 20; ++version) {
+    const bool is_copied_first = version % 2 == 0;
+    (*echo).copied(4);
+    const auto answer = call(*client, Method::kPush, push_header(127), std::string(version, 'x'));
+    is_copied_first ? (*echo).copied(5) : (*echo).publish(version, true, true, "", Server::kNobody);
+    CHECK(!answer->wait(5));
+    is_copied_first ? (*echo).publish(version, true, true, "", Server::kNobody) : (*echo).copied(5);
+    CHECK(answer->wait(30000));
+    CHECK(answer->state() == Answer::State::kReply);
+  }
+}
+
+// Or when all pushes of the step are there, and with the copy: then it is told what is said of that.
+TEST(plane_collected) {
+  Echo echo;
+  const auto client = echo.client(0);
+  echo.record = 5;
+  echo.asks_for_all = true;
+  (*echo).copied(6);
+  const auto answer = call(*client, Method::kPush, push_header(127), "x");
+  (*echo).collected(1, 7, "all");
+  CHECK(!answer->wait(5));
+  (*echo).copied(7);
+  CHECK(answer->wait(30000));
+  CHECK(answer->header() == "all");
+  (*echo).publish(1, true, true, "step", Server::kNobody);
+  const auto late = call(*client, Method::kPush, push_header(127), "x");
+  CHECK(late->wait(30000));
+  CHECK(late->header() == "step");
+}
+
 // All who meet are answered once, also while everybody is looked at, and where nothing can be trained.
 TEST(plane_meetings) {
   Echo echo;

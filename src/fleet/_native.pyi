@@ -900,12 +900,14 @@ class PlaneServer:
         hello_s: float = 10.0,
         silence_s: float = 60.0,
         tls: PlaneTls | None = None,
+        num_kept_free: int = 0,
     ) -> None:
         """Listen on abstract Unix sockets and, unless the address is empty, on TCP; an OSError says why not.
 
         With `tls`, TCP speaks it, and nothing else. A pull waits for `max_wait_s` at most; a client says its token
         within `hello_s`, or is dropped, and one that stops in the middle of a message after `silence_s`. `refused` is
-        told of who was refused, and what it has instead of what it should.
+        told of who was refused, and what it has instead of what it should. `num_kept_free` threads decide nothing but
+        calls of a copy.
         """
 
     @property
@@ -926,8 +928,25 @@ class PlaneServer:
     def answer(self, call: PlaneCall, header: bytes) -> None:
         """Answer with the rows and dense parameters that a call wants."""
 
-    def park(self, call: PlaneCall, version: int, timeout_ms: int, prefix: bytes, note: int) -> None:
-        """Answer when the version is reached; the header is `prefix` and what `publish` said of the step."""
+    def park(
+        self,
+        call: PlaneCall,
+        version: int,
+        timeout_ms: int,
+        prefix: bytes,
+        note: int,
+        record: int = 0,
+        asks_for_all: bool = False,
+    ) -> None:
+        """Answer when the version is reached, and the copy has the record; the header is `prefix` and what `publish`
+        said of the step. With `asks_for_all` as soon as all pushes of the step have come: with what `collected` said.
+        """
+
+    def collected(self, version: int, record: int, all: bytes) -> None:
+        """Say that all pushes of the step that leads to a version are here, the last of them as this record."""
+
+    def copied(self, record: int) -> None:
+        """Say which records the copy of this server has."""
 
     def park_until_told(self, call: PlaneCall, timeout_ms: int, note: int) -> None:
         """Keep a call that somebody answers; it is handed over when its time is over, or it is to be looked at."""

@@ -11,6 +11,8 @@ import json
 import os
 import runpy
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 from fleet import env
@@ -19,10 +21,20 @@ _NEEDED = ("torch._dynamo", "fleet.nn", "fleet.runtime.modules.start_worker")
 """What a worker imports until its first step of an optimizer."""
 
 
-def main() -> None:
-    """Wait, then be the program."""
+def _prepare() -> None:
+    """Import what is needed, and give way to who trains: in a thread, for a process could not take that back."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
     for name in _NEEDED:
         importlib.import_module(name)
+
+
+def main() -> None:
+    """Wait, then be the program."""
+    importlib.import_module("numpy")  # whose library begins threads, which have the priority of whoever imports it
+    preparing = threading.Thread(target=_prepare)
+    preparing.start()
+    preparing.join()
     line = sys.stdin.readline()
     if not line:
         return

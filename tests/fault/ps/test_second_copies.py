@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,25 @@ def test_training_waits_for_a_copy_until_a_term_goes_without(tmp_path: Path) -> 
         server.kill()
         copy.kill()
         assert everything(copy.state()) == everything(server.state())
+
+
+def test_more_pushes_than_threads_wait_for_a_copy_that_is_slow(tmp_path: Path) -> None:
+    with Copied(tmp_path) as job, ExitStack() as stack:
+        workers = [
+            stack.enter_context(joined(job.endpoints, number, 5, strategy=strategy("async"))) for number in range(5)
+        ]
+        copy = job.add_copy()
+        in_threads(*(partial(train, one, 2) for one in workers))
+        copy.stop()
+        training = started(*(partial(train, one, 2, 4) for one in workers))
+        wait_until(lambda: job.servers[0].complaint, LIMIT_S, "the server to miss its copy")
+        assert not any(one.done() for one in training)
+        copy.go_on()
+        for one in training:
+            one.result(LIMIT_S)
+        job.servers[0].burn()
+        job.promote()
+        assert workers[0].stats()[0]["pushes"] == 20
 
 
 def test_a_server_that_is_cut_off_can_acknowledge_nothing(tmp_path: Path) -> None:

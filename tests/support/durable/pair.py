@@ -57,7 +57,7 @@ class Pair:
         self._number = self._num_made = self._sequence = 0
         self._services: dict[str, Service] = {}
         self._terms: dict[str, Terms] = {}
-        self._stack.enter_context(mock.patch.object(standby, "_by_grpc", self._connect))
+        self._stack.enter_context(mock.patch.object(standby, "_reach", self._connect))
 
     def __enter__(self) -> Pair:
         self._server, self._copy = self._next_name(), ""

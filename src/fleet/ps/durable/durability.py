@@ -35,6 +35,9 @@ SNAPSHOT_BYTES = 512 << 20
 ROWS_AT_ONCE = 100_000
 """How many rows are copied while training waits."""
 
+AWAITED_LATER = {Kind.PUSH, Kind.COLLECT, Kind.COMPLETE}
+"""Records of changes that are made before the copy has them; who asked is answered afterwards (`Core.awaited`)."""
+
 _log = logging.getLogger(__name__)
 _nothing: AbstractContextManager[None] = nullcontext()
 
@@ -56,8 +59,14 @@ class Copied:
     needs: int | None = None
     """The first segment that a copy still reads; None: there is no copy."""
 
-    def recorded(self, lsn: int) -> None:
-        """Return when the copy has a record that was written, where it must."""
+    awaited = 0
+    """The record that the copy must have before anybody is told of what has changed until now; 0: none."""
+
+    def recorded(self, lsn: int, *, waits: bool) -> None:
+        """A record was written; return when the copy has it, where it must, and the caller waits here."""
+
+    def wait(self, lsn: int) -> None:
+        """Return when the copy has a record, where it must."""
 
     def replaced(self, lsn: int) -> None:
         """Everything was replaced with record `lsn`: return when no copy without it counts any more."""
@@ -147,7 +156,7 @@ class Durability:
         lsn = self.journal.append(kind, parts)
         if self.journal.num_bytes > self._next_at:
             self._is_due.set()
-        self.copied.recorded(lsn)
+        self.copied.recorded(lsn, waits=kind not in AWAITED_LATER)
 
     def counts(self) -> dict[str, int]:
         """What was written in this life."""

@@ -36,7 +36,7 @@ class MeetCalls:
 
     def would_block(self, header: ps_pb2.MeetRequest.Header) -> bool:
         """Whether a call has to wait before it can even be noted."""
-        return self._core.gate.is_closing and self._is_recorded(header)
+        return (self._core.gate.is_closing or self._core.awaited > 0) and self._is_recorded(header)
 
     def _admit(self, header: ps_pb2.MeetRequest.Header) -> tuple[int, Elsewhere]:
         """How many workers there are, and who of the missing will not come; an error where the caller may not."""

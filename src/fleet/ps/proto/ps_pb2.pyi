@@ -19,18 +19,22 @@ FLOAT16: Format
 INT8: Format
 
 class Caller(_message.Message):
-    __slots__ = ("worker", "incarnation", "instance", "is_traced", "term")
+    __slots__ = ("worker", "incarnation", "instance", "is_traced", "term", "told_sequence", "told_norm")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     IS_TRACED_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
+    TOLD_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TOLD_NORM_FIELD_NUMBER: _ClassVar[int]
     worker: int
     incarnation: int
     instance: int
     is_traced: bool
     term: int
-    def __init__(self, worker: _Optional[int] = ..., incarnation: _Optional[int] = ..., instance: _Optional[int] = ..., is_traced: _Optional[bool] = ..., term: _Optional[int] = ...) -> None: ...
+    told_sequence: int
+    told_norm: float
+    def __init__(self, worker: _Optional[int] = ..., incarnation: _Optional[int] = ..., instance: _Optional[int] = ..., is_traced: _Optional[bool] = ..., term: _Optional[int] = ..., told_sequence: _Optional[int] = ..., told_norm: _Optional[float] = ...) -> None: ...
 
 class DeclareRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
@@ -284,7 +288,7 @@ class PushRequest(_message.Message):
 class PushReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("version", "was_repeated", "staleness", "skipped", "participants", "rows", "is_held", "passed", "num_ended", "data_port", "num_workers")
+        __slots__ = ("version", "was_repeated", "staleness", "skipped", "participants", "rows", "is_held", "passed", "num_ended", "data_port", "num_workers", "is_collected", "squared_norm", "lives")
         VERSION_FIELD_NUMBER: _ClassVar[int]
         WAS_REPEATED_FIELD_NUMBER: _ClassVar[int]
         STALENESS_FIELD_NUMBER: _ClassVar[int]
@@ -296,6 +300,9 @@ class PushReply(_message.Message):
         NUM_ENDED_FIELD_NUMBER: _ClassVar[int]
         DATA_PORT_FIELD_NUMBER: _ClassVar[int]
         NUM_WORKERS_FIELD_NUMBER: _ClassVar[int]
+        IS_COLLECTED_FIELD_NUMBER: _ClassVar[int]
+        SQUARED_NORM_FIELD_NUMBER: _ClassVar[int]
+        LIVES_FIELD_NUMBER: _ClassVar[int]
         version: int
         was_repeated: bool
         staleness: int
@@ -307,7 +314,10 @@ class PushReply(_message.Message):
         num_ended: int
         data_port: int
         num_workers: int
-        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., participants: _Optional[_Iterable[int]] = ..., rows: _Optional[_Iterable[int]] = ..., is_held: _Optional[bool] = ..., passed: _Optional[_Iterable[int]] = ..., num_ended: _Optional[int] = ..., data_port: _Optional[int] = ..., num_workers: _Optional[int] = ...) -> None: ...
+        is_collected: bool
+        squared_norm: float
+        lives: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., participants: _Optional[_Iterable[int]] = ..., rows: _Optional[_Iterable[int]] = ..., is_held: _Optional[bool] = ..., passed: _Optional[_Iterable[int]] = ..., num_ended: _Optional[int] = ..., data_port: _Optional[int] = ..., num_workers: _Optional[int] = ..., is_collected: _Optional[bool] = ..., squared_norm: _Optional[float] = ..., lives: _Optional[_Iterable[int]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -40,13 +40,12 @@ class StepClipping:
         """Answer a call of `Norm`."""
         core, who = self._core, header.caller
         if header.is_former:
-            return self._former(who.worker), ()
+            former = self._former(who.worker)
+            core.wait_for_copy()
+            return former, ()
         holdings, rounds = core.known(who), core.state.rounds
         if not (holdings.job.clips_on_servers or core.keeps_pushes) or not header.squared_norm >= 0:
             raise UsageError(f"worker {who.worker}: a norm of {header.squared_norm} is of no use to this job")
-        if core.keeps_pushes:  # a copy that is the server now has pushes, and has added up nothing
-            with core.gate.open():
-                self._pushes.apply_if_complete()
         if header.is_told:
             core.door.wait(who.worker, who.incarnation, header.sequence)
             with core.gate.open():
@@ -66,6 +65,7 @@ class StepClipping:
         with core.changed:
             if not callers.wait_for(core.changed, is_over, header.timeout_ms / 1000):
                 raise DeadlineError(too_late(holdings, rounds, header.timeout_ms))
+        core.wait_for_copy()
         return found[0], ()
 
     def _former(self, worker: int) -> ps_pb2.NormReply.Header:
@@ -120,7 +120,7 @@ def norm_of_step(core: Core, updates: Sequence[PushedUpdate]) -> float | None:
             rounds.squared_norm = found
             if job.num_servers == 1:
                 rounds.sum = rounds.version, found
-            core.changed.notify_all()
+            core.tell()
     with core.changed:
         step, total = rounds.sum
         return total if step == rounds.version else None

@@ -33,6 +33,7 @@ from fleet.ps.wire.trust.tls import Tls
 _PUSH, _OTHER, _LOOK, _LATE, _MEET = range(5)
 """Why a call is handed over: csrc/plane/server.h."""
 _NOBODY = -1
+_FOREVER_MS, _KEPT_MS = 1 << 40, 300
 MAX_SLOW_CALLS = 1024
 """A call beyond these is told to come again, as by gRPC: in a queue it would stand behind those that wait for it."""
 MAX_CONNECTIONS = 16384
@@ -60,6 +61,7 @@ class PlaneServer:
         self._places = threading.BoundedSemaphore(MAX_SLOW_CALLS)
         native_tls = None if tls is None else PlaneTls(tls).native
         is_open = tls is None or native_tls is not None
+        num_kept_free = int(service.standby is not None)  # others may wait for who waits for the copy
         self._server = _native.PlaneServer(
             _names(endpoint),
             endpoint.host if is_open else "",
@@ -72,14 +74,15 @@ class PlaneServer:
             HELLO_S,
             SILENCE_S,
             native_tls,
+            num_kept_free,
         )
         # Threads that Python knows already, unlike those of native code, which it would have to meet with every call.
         self._threads = [
             threading.Thread(target=self._server.run, args=(number,), name=f"fleet-plane-{number}", daemon=True)
-            for number in range(min(MOST_THREADS, max(2, num_cores())))
+            for number in range(min(MOST_THREADS, max(2, num_cores())) + num_kept_free)
         ]
         with self._core.changed:
-            self._core.publish = self._publish
+            self._core.publish, self._core.copied = self._publish, self._server.copied
             self._core.data_port = self._server.port
             self._publish(None)
         service.state.stats.native = self._server.counts
@@ -115,10 +118,18 @@ class PlaneServer:
         step = b""
         if holdings.job.mode == "sync":
             step = self._service.pushes.outcome(holdings, version).SerializeToString()
+        if core.keeps_pushes:
+            is_whole = core.state.rounds.squared_norm is not None
+            said = self._service.pushes.collected(holdings).SerializeToString() if is_whole else b""
+            self._server.collected(version + 1 if is_whole else 0, core.awaited, said)
         self._server.publish(version, is_open, holdings.is_started, step, _NOBODY if whom is None else whom)
 
     def _decide(self, reason: int, call: _native.PlaneCall) -> None:
         """Deal with a call. The threads of native code call this, and must not wait here."""
+        standby = self._service.standby
+        if standby is not None and call.method == "Follow" and standby.follows(call, is_late=reason != _OTHER):
+            self._server.park_until_told(call, _KEPT_MS, 0)  # unless it is answered
+            return
         if reason == _OTHER:
             self._submit(call)
             return
@@ -138,9 +149,10 @@ class PlaneServer:
             self._submit(call)
         elif taken.is_held:
             call.reply(taken.header, ())
-        elif taken.timeout_ms:
-            timeout_ms = min(taken.timeout_ms, int(1000 * longest_wait_s()))
-            self._server.park(call, taken.version, timeout_ms, taken.header, taken.num_dropped)
+        elif taken.timeout_ms or taken.record:
+            timeout_ms = min(taken.timeout_ms or _FOREVER_MS, int(1000 * longest_wait_s()))
+            how = taken.num_dropped, taken.record, taken.asks_for_all
+            self._server.park(call, taken.version, timeout_ms, taken.header, *how)
         else:
             self._server.answer(call, taken.header)
 
@@ -176,6 +188,10 @@ class PlaneServer:
             header = ps_pb2.PullRequest.Header.FromString(call.header)
             num_dropped, wants_dense = None, header.dense
         holdings = core.known(header.caller)
+        if core.gate.is_closing:
+            self._submit(call)
+            return
+        self._service.pushes.hear(header.caller)
         with core.changed:
             reached = core.reached(
                 holdings, header.caller, call.awaited_version, wants_dense=wants_dense, num_dropped=num_dropped

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fleet.ps.wire.messages import Tensors
 
 Answered = tuple["Message", "Tensors"]
+_NEVER = 2**64 - 1
 _UNRECORDED = ("pull_tables", "pull_only_read", "pull_formats", "want_dense", "want_rows", "timeout_ms", "squared_norm")
 
 
@@ -46,8 +47,12 @@ class CallTaken(NamedTuple):
     """The header of the answer, or the beginning of it."""
     version: int = 0
     timeout_ms: int = 0
-    num_dropped: int = 0
+    num_dropped: int = _NEVER
     """How many steps had been dropped when the call began."""
+    record: int = 0
+    """The record that a copy must have first."""
+    asks_for_all: bool = False
+    """Whether the answer is due as soon as all pushes of the step are here."""
     is_held: bool = False
     """Whether the push was not taken, because a cut is made: then the answer says only that."""
 
@@ -87,7 +92,7 @@ class Pushes:
         if (taken := self._take(holdings, header, update)) is None:
             return ps_pb2.PushReply.Header(is_held=True), ()
         version = core.state.rounds.version
-        if holdings.job.mode == "sync" and header.timeout_ms:
+        if holdings.job.mode == "sync" and header.timeout_ms and not core.keeps_pushes:  # those ask by `Norm`
             version = core.wait_for(
                 holdings,
                 header.caller,
@@ -96,6 +101,7 @@ class Pushes:
                 wants_dense=header.want_dense,
                 num_dropped=num_dropped,
             )
+        core.wait_for_copy()
         began = time.perf_counter()
         rows = self._rows_after(holdings, header, push)
         core.state.stats.answered(time.perf_counter() - began)
@@ -113,9 +119,10 @@ class Pushes:
         header = ps_pb2.PushRequest.Header.FromString(call.header)
         core.admit(header.caller.term)
         holdings = core.known(header.caller)
-        if core.door.is_shut or core.gate.is_closing:
-            return None
-        is_sync = holdings.job.mode == "sync"
+        is_sync, keeps = holdings.job.mode == "sync", core.keeps_pushes
+        if core.door.is_shut or core.gate.is_closing or (is_sync and not keeps and core.awaited):
+            return None  # the last: a step waits for its copy where it is recorded
+        self.hear(header.caller)
         if is_sync:
             call.keep()  # its memory stays until the step is complete; its worker may be answered before
         record = None if core.durability is None else _recorded(header, call.tensors)
@@ -136,10 +143,42 @@ class Pushes:
                         wants_dense=header.want_dense,
                         num_dropped=num_dropped,
                     )
-            return CallTaken(_fate(taken).SerializeToString(), header.step + 1, header.timeout_ms, num_dropped)
+            fate = _fate(taken).SerializeToString()
+            return CallTaken(fate, header.step + 1, header.timeout_ms, num_dropped, core.awaited, keeps)
         reply = self.outcome(holdings, core.state.rounds.version)
         reply.MergeFrom(_fate(taken))
-        return CallTaken(reply.SerializeToString())
+        return CallTaken(reply.SerializeToString(), record=core.awaited)
+
+    def hear(self, caller: ps_pb2.Caller) -> None:
+        """Make the present step if a caller knows that all servers have all of its pushes.
+
+        Every call says so of its caller's last step: a copy that is the server now may not have made that.
+        """
+        core, rounds = self._core, self._core.state.rounds
+        if not caller.told_sequence or not core.keeps_pushes:
+            return
+        core.known(caller)
+        with core.changed:
+            update = rounds.waiting_of(caller.worker)
+            if update is None or update.sequence != caller.told_sequence:
+                return
+            rounds.sum = rounds.version, caller.told_norm
+        with core.gate.open():
+            self.apply_if_complete()
+
+    def collected(self, holdings: Holdings) -> ps_pb2.PushReply.Header:
+        """What an answer to a push says when all pushes of the step are here, as if it were made. Under `changed`."""
+        state, updates = self._core.state, self._core.state.rounds.waiting()
+        passed = [update.worker for update in updates if update.is_pass]
+        return ps_pb2.PushReply.Header(
+            is_collected=True,
+            version=state.rounds.version,
+            rows=holdings.limited_rows(),
+            passed=passed,
+            num_ended=state.rounds.num_ended + (len(passed) == len(updates)),
+            squared_norm=state.rounds.squared_norm,
+            lives=[state.ledger.incarnation(update.worker) for update in updates],
+        )
 
     def outcome(self, holdings: Holdings, version: int) -> ps_pb2.PushReply.Header:
         """What every answer to a push says about the server, whichever worker pushed."""

@@ -118,11 +118,14 @@ class Service:
         }
 
         self.publishing.look()
+        if not self.core.is_copy:
+            self.pushes.apply_if_complete()  # a step whose pushes were kept: nothing is added up in a journal
 
     def _lead(self) -> None:
         """The copy that this process was is the server now."""
         self._absent_workers.begin()
         self.publishing.look()
+        self.pushes.apply_if_complete()
 
     def handle(self, method: str, header: Message, tensors: Tensors) -> Answered:
         """Answer one call; see fleet.ps.wire.transport.Handler."""
@@ -131,6 +134,7 @@ class Service:
             raise UsageError(f"there is no method {method!r}")
         self.core.admit(header.caller.term)  # type: ignore[attr-defined]  # every request says who calls
         confine_request(method, header)
+        self.pushes.hear(header.caller)  # type: ignore[attr-defined]
         return function(header, tensors)
 
     @property

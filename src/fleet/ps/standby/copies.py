@@ -10,7 +10,6 @@ Its next life knows of that term from a file beside the journal.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -24,14 +23,15 @@ from fleet.jobfiles.terms import Term
 from fleet.observe.waits.waiting import Awaited, LongWait
 from fleet.ps.durable.durability import Copied, Durability
 from fleet.ps.job.patience import longest_wait_s
-from fleet.ps.journal.files import PROMISE_NAME, runs_path, segment_path, segments_in
-from fleet.ps.journal.snapshots import newest_snapshot
+from fleet.ps.journal.files import PROMISE_NAME, segment_path, segments_in
 from fleet.ps.proto import ps_pb2
+from fleet.ps.standby.fills import files_to_begin_with, path_of, read_some
 from fleet.ps.standby.standing import Standing
 from fleet.ps.wire import callers
 from fleet.ps.wire.messages import Tensors
 
 if TYPE_CHECKING:
+    from fleet._native import PlaneCall
     from fleet.ps.steps.core import Core
 
 MOST_BYTES = 8 << 20
@@ -44,7 +44,7 @@ SILENT_S = 1.0
 SLOW_S = 5.0
 AWAY_S = 10.0
 """After so long without a word nothing is kept for a copy any more."""
-_LOOK_S = 0.05
+_LOOK_S, _ALL, _UNAVAILABLE = 0.05, 2**64 - 1, 14
 
 Reply = ps_pb2.FollowReply.Header
 
@@ -79,10 +79,10 @@ class Copies(Copied):
         self._fills = False
         self._asked_at = -AWAY_S
         self._behind_since: float | None = None
+        self._held: PlaneCall | None = None
+        """The copy's call, while there is nothing to say."""
         self.lost = ""
         """Why this server must not go on: its copy has more than it, or rows that are lost here."""
-
-    # What the journal asks.
 
     @property
     def is_filling(self) -> bool:  # type: ignore[override]
@@ -94,13 +94,27 @@ class Copies(Copied):
         """The segment that the copy reads; None where there is no copy."""
         return self._needs if self.is_bound or time.monotonic() - self._asked_at < AWAY_S else None
 
-    def recorded(self, lsn: int) -> None:
-        why = ""
+    def recorded(self, lsn: int, *, waits: bool) -> None:
         with self._changed:
             if self._behind_since is None:
                 self._behind_since = time.monotonic()
+            held, self._held = self._held, None
             self._changed.notify_all()
-            if self.is_bound and self._standing.is_sync:
+        if held is not None:
+            self.follow(held)
+        if waits:
+            self.wait(lsn)
+
+    @property
+    def awaited(self) -> int:  # type: ignore[override]
+        """The last record, where the copy must have it."""
+        with self._changed:
+            return self._journal.lsn if self.is_bound and self._standing.is_sync else 0
+
+    def wait(self, lsn: int) -> None:
+        why = ""
+        with self._changed:
+            if self.awaited:
                 why = self._wait(lambda: self._has >= lsn, f"its copy to have record {lsn}")
         self._fail(why)
 
@@ -109,7 +123,8 @@ class Copies(Copied):
         with self._changed:
             self._replaced_at, self._filled = lsn, 0
             if self.is_bound:
-                self._complain("a checkpoint was loaded, with which the copy is filled anew")
+                why = "a checkpoint was loaded, with which the copy is filled anew"
+                note_copyless(self._server, self._standing.number, why)
                 what = "fleetrun to count without its copy, which a loaded checkpoint fills anew"
                 why = self._wait(lambda: False, what)
         self._fail(why)
@@ -126,11 +141,9 @@ class Copies(Copied):
         self.look()
         return True
 
-    # What is known of the copy.
-
     @property
     def lag(self) -> tuple[int, float]:
-        """How many records the copy lacks, and since how many seconds; of the journal's last where there is none."""
+        """How many records the copy lacks, and for how many seconds it has got none; of all where there is none."""
         with self._changed:
             behind_s = 0.0 if self._behind_since is None else time.monotonic() - self._behind_since
             return self._journal.lsn - self._has, behind_s
@@ -145,13 +158,25 @@ class Copies(Copied):
         """Be free of a copy that the present term does not list, unless it has been told in it that it is whole."""
         term = self._standing.term
         if not self.is_bound and term.copies[self._server]:
-            self.is_bound, self._whole_at = True, self._journal.lsn
+            self._bind()
         if self.is_bound and term.number > self._confirmed and not term.copies[self._server]:
             self.is_bound = False
             self._num_freed += 1
+            self._core.copied(_ALL)
         return term
 
-    # What the copy asks.
+    def _bind(self) -> None:
+        self._core.copied(self._has)
+        self.is_bound, self._whole_at = True, self._journal.lsn
+
+    def tend(self) -> None:
+        """Say so where the copy is late, on behalf of calls that wait without a thread."""
+        why = ""
+        with self._changed:
+            if self.awaited > self._has and self._behind_since is not None:
+                why = self._look_out(self._behind_since, "its copy")
+        with contextlib.suppress(CommunicationError):
+            self._fail(why)
 
     def answer(self, header: ps_pb2.FollowRequest.Header, _: Tensors) -> tuple[Reply, Tensors]:
         """Answer a call of `Follow`."""
@@ -167,63 +192,55 @@ class Copies(Copied):
                 if self._filled == header.copy:  # what it was given has a gap, or is damaged
                     self._hurry()
                 self._filled = header.copy
+                self._core.copied(0 if self.is_bound else _ALL)
                 self._copy, self._has, self._whole_at, self._fills = header.copy, 0, self._journal.lsn, True
-                return self._files(), ()
+                self._needs, files = files_to_begin_with(self._folder, self._hurry)
+                return self._said(Reply(segment=self._needs, files=files)), ()
         if header.file:
-            return self._read(self._path_of(header.file), header.at, MOST_BYTES, self._said(Reply()))
-        return self._records(header)
+            return self._with(path_of(self._folder, header.file), header.at, MOST_BYTES, self._said(Reply()))
+        return self._records(header) or (Reply(), ())
 
-    def _files(self) -> Reply:
-        snapshot, segments = newest_snapshot(self._folder), segments_in(self._folder)
-        lsn = 0 if snapshot is None else int(snapshot.stem.rpartition("-")[2])
-        begin = max((first for first, _ in segments if first <= lsn + 1), default=0)
-        if not begin:  # a file is gone
-            self._hurry()
-            raise CommunicationError("the beginning of the journal is lost; wait for the snapshot in its place")
-        self._needs = begin
-        if snapshot is None:
-            return self._said(Reply(segment=begin))
-        runs = sorted(runs_path(snapshot).iterdir()) if runs_path(snapshot).is_dir() else []
-        files = [
-            ps_pb2.FollowReply.File(name=str(path.relative_to(self._folder)), size=path.stat().st_size)
-            for path in (*runs, snapshot)
-        ]
-        return self._said(Reply(segment=self._needs, files=files))
-
-    def _path_of(self, name: str) -> Path:
-        """A file of the newest snapshot; no other may be asked for."""
-        snapshot = newest_snapshot(self._folder)
-        known = [] if snapshot is None else [snapshot, runs_path(snapshot) / Path(name).name]
-        path = self._folder / name
-        if path not in known:
-            raise UsageError(f"{name!r} is no file of the newest snapshot; begin again")
-        return path
-
-    def _read(self, path: Path, at: int, most: int, reply: Reply) -> tuple[Reply, Tensors]:
+    def follow(self, call: PlaneCall, *, is_late: bool = False) -> bool:
+        """Answer a call once there is something to say, or it `is_late`; False if that takes a thread."""
+        header = ps_pb2.FollowRequest.Header.FromString(call.header)
+        if header.is_empty or header.file or header.server != self._server:
+            return False
         try:
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return self._said(Reply(lost=f"{path.name} is not there any more")), ()
-        try:
-            return reply, [os.pread(file, most, at)]
-        finally:
-            os.close(file)
+            self._standing.admit(header.caller.term)
+            if (found := self._records(header, call, is_late=is_late)) is not None:
+                call.reply(found[0].SerializeToString(), found[1])
+        except Exception as error:  # of any kind: the copy asks again, and a change that was recorded is made
+            call.fail(_UNAVAILABLE, str(error))
+        return True
 
-    def _records(self, header: ps_pb2.FollowRequest.Header) -> tuple[Reply, Tensors]:
-        """What follows in the journal, when there is something, or the copy is to be told that it is whole."""
+    def _records(
+        self, header: ps_pb2.FollowRequest.Header, call: PlaneCall | None = None, *, is_late: bool = False
+    ) -> tuple[Reply, Tensors] | None:
+        """What follows in the journal, when there is something, or the copy is to be told that it is whole.
+
+        None where there is nothing: then the `call` is kept.
+        """
         journal = self._journal
         with self._changed:
+            if not is_late:
+                self._asked_at = time.monotonic()
             if header.copy != self._copy:
                 self._copy, self._whole_at = header.copy, journal.lsn
-            self._fills, self._needs, self._has = False, header.segment, header.lsn
+            if header.lsn > self._has:
+                self._behind_since = time.monotonic()
+            self._fills, self._needs, self._has, self._held = False, header.segment, header.lsn, None
             if self._has >= journal.lsn:
                 self._behind_since = None
+            self._core.copied(self._has if self.is_bound else _ALL)
             self._changed.notify_all()
             if header.lsn < self._replaced_at:
                 return self._said(Reply(lost="a checkpoint was loaded")), ()
             size, following = self._readable(header)
             is_news = self._is_whole(header) and self._told != (header.copy, self._standing.number)
-            if size == header.at and not following and not is_news:
+            if size == header.at and not following and not is_news and not is_late:
+                if call is not None:
+                    self._held = call
+                    return None
                 callers.wait_for(
                     self._changed,
                     lambda: self._readable(header) != (size, following) or self._core.is_closed or self._core.is_moved,
@@ -248,7 +265,11 @@ class Copies(Copied):
             reply.segment = following
             return reply, ()
         path = segment_path(self._folder, header.segment)
-        return self._read(path, header.at, min(MOST_BYTES, size - header.at), reply)
+        return self._with(path, header.at, min(MOST_BYTES, size - header.at), reply)
+
+    def _with(self, path: Path, at: int, most: int, reply: Reply) -> tuple[Reply, Tensors]:
+        data = read_some(path, at, most)
+        return (reply, [data]) if data is not None else (self._said(Reply(lost=f"{path.name} is gone")), ())
 
     def _confirm(self, term: int) -> None:
         """Write down that a copy is told that it is whole, before it is; OSError if the disk does not take it."""
@@ -266,7 +287,7 @@ class Copies(Copied):
         if not self.is_bound and lsn - header.lsn <= NEAR_RECORDS:
             segment, size = self._journal.end
             if segment == header.segment and size - header.at <= NEAR_BYTES:
-                self.is_bound, self._whole_at = True, lsn
+                self._bind()
         return self.is_bound and header.lsn >= self._whole_at
 
     def _refuse_what_is_ahead(self, header: ps_pb2.FollowRequest.Header) -> None:
@@ -288,8 +309,6 @@ class Copies(Copied):
         reply.data_port = self._core.data_port
         return reply
 
-    # Waiting for it.
-
     def _wait(self, is_over: Callable[[], bool], what: str) -> str:
         """Wait for the copy, or for a term without it; under `changed`. Why it has been in vain, for `_fail`."""
         if is_over():
@@ -300,11 +319,8 @@ class Copies(Copied):
                 core.refuse_moved()
                 if core.is_closed or self.lost:
                     raise CommunicationError(self.lost or "the server is stopping")
-                now = time.monotonic()
-                if now - max(began, self._asked_at) > SILENT_S or now - began > SLOW_S:
-                    self._complain(f"no word for {now - self._asked_at:.1f} s, while record {self._journal.lsn} waits")
-                if now - began > longest_wait_s():
-                    return f"waited {longest_wait_s():g} s for {what}; start the job again"
+                if why := self._look_out(began, what):
+                    return why
                 if wait.is_due:
                     wait.tell(Awaited(what, is_limited=True))
                 if not self._changed.wait(_LOOK_S):
@@ -324,5 +340,11 @@ class Copies(Copied):
             self._core.failure = why
             raise CommunicationError(why)
 
-    def _complain(self, why: str) -> None:
-        note_copyless(self._server, self._standing.number, why)
+    def _look_out(self, began: float, what: str) -> str:
+        """Say so where the copy is late; why nobody waits for it any longer."""
+        now = time.monotonic()
+        if now - max(began, self._asked_at) > SILENT_S or now - began > SLOW_S:
+            why = f"no word for {now - self._asked_at:.1f} s, while record {self._journal.lsn} waits"
+            note_copyless(self._server, self._standing.number, why)
+        limit_s = longest_wait_s()
+        return f"waited {limit_s:g} s for {what}; start the job again" if now - began > limit_s else ""

@@ -13,8 +13,10 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from fleet import _native
 from fleet.errors import FleetError
 from fleet.jobfiles.copy_notes import note_copy
 from fleet.ps.durable.durability import Durability
@@ -35,7 +37,8 @@ LIMIT_S = 10.0
 PAUSE_S = 0.1
 NOTE_S = 1.0
 """How often fleetrun is told how far the copy is, where nothing else has changed."""
-MOST_AHEAD = 16
+LOW_PRIORITY = 10
+MOST_AHEAD = 32
 """How many answers may wait to be made changes of."""
 
 _log = logging.getLogger(__name__)
@@ -65,7 +68,7 @@ class Following:
         self._replay = Replay(core.state, Positions([]))
         self._after = self.position = self._lsn
         """`position`: the last record whose change is made."""
-        self._batches: queue.Queue[bytes | None] = queue.Queue(MOST_AHEAD)
+        self._batches: queue.Queue[memoryview | None] = queue.Queue(MOST_AHEAD)
         self._failure = "" if self._segment or not self._lsn else "it was ended while it was filled"
         """Why the changes cannot be made here; the copy then begins anew."""
         self._was_whole = bool(self._segment) or (standing.is_sync and standing.is_listed)
@@ -74,6 +77,7 @@ class Following:
         A copy that is listed when it begins is as old as its server, which has acknowledged nothing without it.
         """
         self._said = (0, False, 0.0)
+        self._num_threads = _native.num_threads()
         self._asking = threading.Thread(target=self._ask, name="fleet-follow", daemon=True)
         self._making = threading.Thread(target=self._make, name="fleet-replay", daemon=True)
         durability.position, durability.fill_again = lambda: self.position, self._fail
@@ -88,6 +92,7 @@ class Following:
         self._asking.join()
         self._batches.put(None)
         self._making.join()
+        _native.set_threads(self._num_threads)
 
     @property
     def failure(self) -> str:
@@ -125,7 +130,7 @@ class Following:
                 if reply.lost:
                     self._begin_anew(reply.lost)
                     continue
-                if tensors and not self._take(bytes(tensors[0])):
+                if tensors and len(tensors[0]) and not self._take(memoryview(tensors[0]).cast("B")):
                     self._begin_anew("a checkpoint was loaded")
                     continue
                 if reply.segment > self._lsn + 1:
@@ -143,15 +148,15 @@ class Following:
         header = ps_pb2.FollowRequest.Header(caller=caller, server=self._standing.server, copy=self._name, **fields)
         return self._transport.call("Follow", header, (), LIMIT_S).result(LIMIT_S + 1.0)
 
-    def _take(self, data: bytes) -> bool:
+    def _take(self, data: memoryview) -> bool:
         """Write down the whole records of what has come; False before one from which on the next snapshot is needed."""
-        data = self._rest + data if self._rest else data
-        end, last, is_replaced = whole_records(memoryview(data), self._after)
+        data = memoryview(self._rest + data) if self._rest else data
+        end, last, is_replaced = whole_records(data, self._after)
         if end:
-            self._durability.receive(self._segment, memoryview(data)[:end], last)
+            self._durability.receive(self._segment, data[:end], last)
             self._at, self._lsn = self._at + end, max(self._lsn, last)
-            self._batches.put(data[:end] if end < len(data) else data)
-        self._rest = data[end:]
+            self._batches.put(data[:end])
+        self._rest = bytes(data[end:])
         return not is_replaced
 
     def _tell(self, reply: Any) -> None:
@@ -215,6 +220,8 @@ class Following:
     # Making the changes.
 
     def _make(self) -> None:
+        with suppress(OSError):  # it is in nobody's way: the server waits for the other thread alone
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOW_PRIORITY)
         while (batch := self._batches.get()) is not None:
             try:
                 if not self._failure:
@@ -224,10 +231,13 @@ class Following:
             finally:
                 self._batches.task_done()
 
-    def _make_all(self, batch: bytes) -> None:
-        for record in read(self._durability.folder, memoryview(batch)):
+    def _make_all(self, batch: memoryview) -> None:
+        for record in read(self._durability.folder, batch):
             if record.lsn <= self._after:
                 continue
+            if (num_threads := _native.num_threads()) > 1:  # a declaration chooses anew; others of this machine train
+                self._num_threads = num_threads
+                _native.set_threads(1)
             with self._core.gate.open():
                 self._replay.take(record)
                 self.position = record.lsn

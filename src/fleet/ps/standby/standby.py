@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from fleet.errors import CommunicationError
 from fleet.net import Endpoint
@@ -46,8 +47,7 @@ class Standby:
         self._following: Following | None = None
         core.admit, core.term = self._admit, standing.number
         if core.is_copy:
-            reach = _by_grpc if standing.is_sync else _by_data_plane
-            connect = lambda endpoint: faults.with_faults_of_copy(reach(endpoint), standing.server)  # noqa: E731
+            connect = lambda endpoint: faults.with_faults_of_copy(_reach(endpoint), standing.server)  # noqa: E731
             self._following = Following(core, durability, standing, connect)
         else:
             self._begin_copies()
@@ -59,11 +59,11 @@ class Standby:
     ) -> tuple[ps_pb2.FollowReply.Header, Tensors]:
         """Answer a call of `Follow`."""
         assert self.copies is not None
-        try:
-            return self.copies.answer(header, tensors)
-        finally:
-            if self.copies.lost:
-                self._give_up(self.copies.lost)
+        return self.copies.answer(header, tensors)
+
+    def follows(self, call: Any, *, is_late: bool) -> bool:
+        """Take a call of `Follow` that native code keeps; False if its answer takes a thread."""
+        return self.copies is not None and self.copies.follow(call, is_late=is_late)
 
     def close(self) -> None:
         """Follow nobody any more, and let nobody wait for the copy."""
@@ -95,6 +95,10 @@ class Standby:
     def _go_by_terms(self) -> None:
         why = ""
         while not self._closed.wait(LOOK_S):
+            if self.copies is not None:
+                self.copies.tend()
+                if self.copies.lost:
+                    self._give_up(self.copies.lost)
             try:
                 self.standing.look()
             except Exception as error:  # of any kind: a later term may be readable
@@ -152,12 +156,8 @@ class Standby:
         self._core.failure = why
 
 
-def _by_grpc(endpoint: str) -> Transport:
-    return GrpcTransport(endpoint, token_for(Endpoint.parse(endpoint)), Tls.from_environment())
-
-
-def _by_data_plane(endpoint: str) -> Transport:
-    """As a worker reaches a server. Not where pushes wait for the copy: that is in the data plane's few threads."""
+def _reach(endpoint: str) -> Transport:
+    """Reach a server as its workers do."""
     tls = Tls.from_environment()
     token = token_for(Endpoint.parse(endpoint))
     return PlaneTransport(GrpcTransport(endpoint, token, tls), token, None if tls is None else PlaneTls(tls))

@@ -57,6 +57,8 @@ class Core:
         """Set when a change that the journal has was not made here: the server ends, and replays its journal."""
         self.publish: Callable[[int | None], None] | None = None
         """Tells native code, where it answers for this server, what has changed: `fleet.ps.server.plane_server`."""
+        self.copied: Callable[[int], None] = lambda _: None
+        """Tells it which records the copy of this server has."""
         self.data_port = 0
         """The port at which native code answers other machines; 0: none."""
         self.is_moved = False
@@ -181,6 +183,16 @@ class Core:
                 raise CheckpointError(f"{failure}, and load it again")
             self.fail_for_now(failure)
             raise JournalWriteError(failure)
+
+    @property
+    def awaited(self) -> int:
+        """The record that a copy must have before anybody is told of what has changed until now; 0: none."""
+        return 0 if self.durability is None else self.durability.copied.awaited
+
+    def wait_for_copy(self) -> None:
+        """Return when a copy has what has changed until now, where it must: somebody is about to be told."""
+        if self.durability is not None and (lsn := self.awaited):
+            self.durability.copied.wait(lsn)
 
     @property
     def keeps_pushes(self) -> bool:

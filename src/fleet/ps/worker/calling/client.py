@@ -94,6 +94,8 @@ class Client:
         """
         self.num_ended = 0
         """Synchronous mode: how many steps had passes only, as far as this worker knows."""
+        self.told: dict[str, Any] = {}
+        """What each call says of the last push of whose step all servers have all pushes, where they have copies."""
         self.passed: tuple[int, ...] = ()
         """Which workers had no batch left in the last step."""
         self._outbox = own_outbox(worker)
@@ -323,13 +325,9 @@ class Client:
 
     def caller_at(self, server_set: ServerSet, server: int) -> ps_pb2.Caller:
         """Who calls, for a request to one server of a set."""
-        return ps_pb2.Caller(
-            worker=self.worker,
-            incarnation=self._incarnation,
-            instance=server_set.instances[server],
-            is_traced=tracer.is_on,
-            term=server_set.term,
-        )
+        caller = ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation, term=server_set.term, **self.told)
+        caller.instance, caller.is_traced = server_set.instances[server], tracer.is_on
+        return caller
 
     def close(self) -> None:
         """Close the connections."""

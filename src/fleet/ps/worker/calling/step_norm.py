@@ -21,8 +21,6 @@ from fleet.ps.worker.calling.server_set import ServerSet
 if TYPE_CHECKING:
     from fleet.ps.worker.calling.client import Client
 
-Outcome = ps_pb2.PushReply.Header
-
 
 def must_settle(client: Client) -> bool:
     """Whether a step has two rounds: not for a single server that stays alone, which has all of it."""
@@ -35,9 +33,18 @@ def keeps_pushes(server_set: ServerSet) -> bool:
     return server_set.term > 0 and server_set.job.mode == "sync" and len(server_set.transports) > 1
 
 
-def settle(client: Client, step: int, pushed: Pending) -> list[ps_pb2.PushReply.Header]:
-    """Bring a step whose push is under way to its end; returns what each server says of it."""
-    pushed.results()
+def settle(client: Client, step: int, pushed: Pending) -> None:
+    """Bring a step whose push is under way to its end, and note what the servers say of it.
+
+    Where they have copies it is enough that all have all of its pushes: they hear so with whatever comes next.
+    """
+    said = [header for header, _ in pushed.results()]
+    here = [one for one in said if one.is_collected]
+    are_all_here = len(here) + sum(one.version > step for one in said) == len(said)
+    has_norm = len(here) == len(said) or not client.job.clips_on_servers
+    if are_all_here and has_norm and len({tuple(one.lives) for one in here}) < 2:
+        client.told = {"told_sequence": client.sequence, "told_norm": fsum(one.squared_norm for one in said)}
+        return
 
     def ask(total: float | None) -> list[Any]:
         def header(server: int) -> ps_pb2.NormRequest.Header:
@@ -49,7 +56,9 @@ def settle(client: Client, step: int, pushed: Pending) -> list[ps_pb2.PushReply.
         pushed.again()
         pushed.results()
 
-    return _settled(ask, push_again)
+    replies, total = _settled(ask, push_again)
+    client.told = {"told_sequence": client.sequence, "told_norm": total}
+    client.note([(reply.outcome, ()) for reply in replies])
 
 
 def settle_again(
@@ -76,7 +85,7 @@ def settle_former(server_set: ServerSet, worker: int) -> bool:
         replies = _asked(server_set, headers)
     except NotReadyError:  # servers that have begun anew
         return False
-    kept = next((reply for reply in replies if not reply.is_lost), None)
+    kept = min((one for one in replies if not one.is_lost), key=lambda one: one.version, default=None)
     if kept is None or any(reply.is_lost and reply.version == kept.version for reply in replies):
         return all(reply.has_left for reply in replies)
     former = ps_pb2.Caller(worker=worker, incarnation=kept.incarnation, term=server_set.term)
@@ -88,7 +97,8 @@ def settle_former(server_set: ServerSet, worker: int) -> bool:
         return _asked(server_set, [_header(former, kept.version, kept.sequence, total) for _ in server_set.transports])
 
     _settled(ask, lost)
-    return False
+    # A copy that is the server now may have been a step behind the others.
+    return len({reply.version for reply in replies}) > 1 and settle_former(server_set, worker)
 
 
 def _asked(server_set: ServerSet, headers: Sequence[ps_pb2.NormRequest.Header]) -> list[Any]:
@@ -103,17 +113,20 @@ def _asked(server_set: ServerSet, headers: Sequence[ps_pb2.NormRequest.Header]) 
     return [reply for reply, _ in results(calls)]
 
 
-def _settled(ask: Callable[[float | None], list[Any]], push_again: Callable[[], object]) -> list[Outcome]:
-    """`ask` calls all servers, with the sum where it is known; `push_again` is for servers that lost the push."""
+def _settled(ask: Callable[[float | None], list[Any]], push_again: Callable[[], object]) -> tuple[list[Any], float]:
+    """What all servers say at last, and the sum. `ask` calls them, with the sum where it is known; `push_again` is for
+    servers that lost the push.
+    """
     while True:
         replies = ask(None)
         if len({tuple(reply.lives) for reply in replies if reply.lives}) > 1:
             continue  # a worker was started again meanwhile: one server still had what its former life had pushed
+        known = [reply.squared_norm for reply in replies if reply.is_sum]
+        total = known[0] if known else fsum(reply.squared_norm for reply in replies)
         if not any(reply.is_lost for reply in replies) and not all(reply.HasField("outcome") for reply in replies):
-            known = [reply.squared_norm for reply in replies if reply.is_sum]
-            replies = ask(known[0] if known else fsum(reply.squared_norm for reply in replies))
+            replies = ask(total)
         if not any(reply.is_lost for reply in replies):
-            return [reply.outcome for reply in replies]
+            return replies, total
         push_again()
 
 

@@ -55,11 +55,11 @@ class Sync(PushPolicy):
 
     def _step_by_norm(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
         """Push, settle the norm of the step, and ask for what the next batch needs."""
-        outcomes = settle(self._client, self._version, self._client.push(gradients))
-        self._client.note([(one, ()) for one in outcomes])
+        keeps = keeps_pushes(self._client.server_set)
+        settle(self._client, self._version, self._client.push(gradients, is_awaited=keeps))
         self._version += 1
         has_dense = self._flat is not None
-        if has_dense or following:
+        if has_dense or following or keeps:
             pulled = self._client.pull(following, version=self._version, dense=has_dense)
             version, dense = pulled.finish(self._setup.device, True)
             self._load(dense, version)
@@ -72,11 +72,12 @@ class Sync(PushPolicy):
         """
         self._client.arrive()
         passed = Gradients(self._version, steps=steps, is_pass=True)
+        pushed = self._client.push(passed, is_awaited=True)
         if keeps_pushes(self._client.server_set):
-            outcomes = settle(self._client, self._version, self._client.push(passed))
-            self._client.note([(one, ()) for one in outcomes])
+            settle(self._client, self._version, pushed)
+            self._client.pull((), version=self._version + 1).results()
         else:
-            self._client.push(passed, is_awaited=True).results()
+            pushed.results()
         self._version += 1
 
     def take_part(self, *, loads: bool = True) -> int | None:

@@ -75,6 +75,8 @@ def test_averages_for_a_while() -> None:
     with average.apply():
         assert float(layer.weight[0, 0]) == pytest.approx(0.0)  # of 0.5, 0, -0.5
     assert float(layer.weight[0, 0]) == pytest.approx(-0.5)
+    average.clear_grad()
+    assert layer.weight.grad is None
     with average.apply(need_restore=False):
         pass
     assert float(layer.weight[0, 0]) == pytest.approx(0.0)

@@ -123,6 +123,11 @@ class ModelAverage:
         """As `step`."""
         self.step()
 
+    def clear_grad(self) -> None:
+        """Drop the gradients of its parameters."""
+        for one in self._sums:
+            one.grad = None
+
     @contextmanager
     def apply(self, executor: Any = None, need_restore: bool = True) -> Iterator[None]:  # noqa: ARG002
         """The parameters are their averages in here, and with `need_restore` no longer."""

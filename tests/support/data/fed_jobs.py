@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -91,11 +92,15 @@ def at(running: RunningJob, name: str, step: int) -> None:
 
 
 def kill(running: RunningJob, name: str) -> None:
+    """Kill a process, once it is there; none, if the job has ended."""
     file = running.cwd / f"{name}.pid"
-    wait_until(file.exists, LIMIT_S, f"the next life of {name}")
+    wait_until(lambda: file.exists() or running.ends_within(0), LIMIT_S, f"the next life of {name}")
+    if not file.exists():
+        return
     number = int(file.read_text())
     file.unlink()  # by its next life it is written again
-    os.kill(number, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # it has just done its last step
+        os.kill(number, signal.SIGKILL)
 
 
 def end(running: RunningJob) -> list[torch.Tensor]:

@@ -265,6 +265,17 @@ std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::ha
   return table.shrink(rule);
 }
 
+nb::tuple erase(Table& table, nb::handle keys, nb::handle skip_shards) {
+  const AnyArray array = as_int64(keys, "keys");
+  const std::uint64_t skip = as_integer(skip_shards, "skip_shards", 0, kAny);
+  Erased erased;
+  {
+    WithoutGil release;
+    erased = table.erase(int64s(array), array.size(), skip);
+  }
+  return nb::make_tuple(erased.rows, erased.waiting);
+}
+
 nb::object doomed(const Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below,
                   nb::handle decay) {
   const ShrinkRule rule = shrink_rule(table, now, unseen_steps, score_below, decay, nb::int_(0));
@@ -358,6 +369,7 @@ void add_table(nb::module_& m) {
       .def_prop_ro("record_words", &Table::record_words)
       .def("shrink", &shrink, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
            nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0, nb::arg("skip_shards").none() = 0)
+      .def("erase", &erase, nb::arg("keys").none(), nb::kw_only(), nb::arg("skip_shards").none() = 0)
       .def("doomed", &doomed, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
            nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0)
       .def("export", &dump, nb::arg("first_shard").none(), nb::arg("last_shard").none())

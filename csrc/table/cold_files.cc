@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 
 #include "table/cold_group.h"
 
@@ -24,6 +25,27 @@ Mark mark_of(const std::byte* record) {
 
 }  // namespace
 
+// Nothing old can come back.
+template <class IsGone>
+std::size_t Table::rewrite_cold(std::size_t s, Shard& shard, IsGone&& is_gone) const {
+  ColdShard& cold = *shard.cold;
+  std::size_t gone = 0;
+  const auto merged = disk::merge(cold.runs, tier_->next_path(s), cold.runs.back()->level(), [&](std::byte* record) {
+    const std::int64_t key = disk::key_of(record);
+    if (shard.index.find(key, Index::place(mix64(key))) != Index::kNone) return false;
+    if (!is_gone(record)) return true;
+    ++gone;
+    return false;
+  });
+  for (const auto& run : cold.runs) ::unlink(run->file().path().c_str());
+  cold.set_runs(merged == nullptr ? disk::Runs{} : disk::Runs{merged});
+  shard.index.for_each([&](std::int64_t, std::uint32_t row) { cold.flag(row) = ColdShard::kChanged; });
+  cold.num_both = 0;
+  cold.num_cold -= gone;
+  ++cold.epoch;
+  return gone;
+}
+
 void Table::shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std::size_t& deleted) const {
   ColdShard& cold = *shard.cold;
   const bool has_clicks = options_.entry.has_clicks();
@@ -32,27 +54,26 @@ void Table::shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std
   });
   const bool is_scored = has_clicks && (rule.use_score || rule.decay != 0);
   if (cold.runs.empty() || !(has_old || is_scored)) return;
-  // The runs are written anew without what goes, and without what memory has: nothing old can come back.
-  std::size_t gone = 0;
-  const auto merged = disk::merge(cold.runs, tier_->next_path(s), cold.runs.back()->level(), [&](std::byte* record) {
-    const std::int64_t key = disk::key_of(record);
-    if (shard.index.find(key, Index::place(mix64(key))) != Index::kNone) return false;
+  deleted += rewrite_cold(s, shard, [&](std::byte* record) {
     Clicks clicks = has_clicks ? clicks_of(record) : Clicks{};
     const bool is_gone = is_done(rule, mark_of(record), has_clicks ? &clicks : nullptr);
     if (has_clicks) std::memcpy(record + 16, &clicks, sizeof(clicks));
+    const std::int64_t key = disk::key_of(record);
     if (is_gone) {
       for (Watch& watch : shard.watches) touch_for(shard, watch, key, Index::place(mix64(key)));
     }
-    gone += is_gone ? 1 : 0;
-    return !is_gone;
+    return is_gone;
   });
-  for (const auto& run : cold.runs) ::unlink(run->file().path().c_str());
-  cold.set_runs(merged == nullptr ? disk::Runs{} : disk::Runs{merged});
-  shard.index.for_each([&](std::int64_t, std::uint32_t row) { cold.flag(row) = ColdShard::kChanged; });
-  cold.num_both = 0;
-  cold.num_cold -= gone;
-  ++cold.epoch;
-  deleted += gone;
+}
+
+std::size_t Table::erase_cold(std::size_t s, Shard& shard, const std::vector<std::int64_t>& keys) const {
+  const ColdShard& cold = *shard.cold;
+  const bool may_be_there = std::any_of(cold.runs.begin(), cold.runs.end(), [&](const auto& run) {
+    return std::any_of(keys.begin(), keys.end(), [&](std::int64_t key) { return run->may_hold(mix64(key)); });
+  });
+  if (!may_be_there) return 0;
+  const std::unordered_set<std::int64_t> gone(keys.begin(), keys.end());
+  return rewrite_cold(s, shard, [&](std::byte* record) { return gone.count(disk::key_of(record)) != 0; });
 }
 
 void Table::doomed_cold(const Shard& shard, const ShrinkRule& rule, std::vector<std::int64_t>& keys) const {

@@ -73,6 +73,35 @@ std::size_t Table::shrink(const ShrinkRule& rule) {
   return deleted;
 }
 
+Erased Table::erase(const std::int64_t* keys, std::size_t n, std::uint64_t skip_shards) {
+  std::vector<std::vector<std::int64_t>> by_shard(kShards);
+  for (std::size_t i = 0; i < n; ++i) by_shard[mix64(keys[i]) % kShards].push_back(keys[i]);
+  Erased erased;
+  for (std::size_t s = 0; s < kShards; ++s) {
+    if (by_shard[s].empty() || ((skip_shards >> s) & 1u) != 0) continue;
+    Shard& shard = *shards_[s];
+    const auto replacing =
+        shard.cold == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock<std::mutex>(shard.cold->replacing);
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    touch_shard(shard);  // without a key: that would be a trace of it
+    if (shard.cold != nullptr) erased.rows += erase_cold(s, shard, by_shard[s]);
+    for (const std::int64_t key : by_shard[s]) {
+      const std::uint32_t place = Index::place(mix64(key)), row = shard.index.find(key, place);
+      if (row != Index::kNone) {
+        if (shard.cold != nullptr) shard.cold->drop_flag(row);
+        remove(shard, key, row);
+        ++erased.rows;
+      }
+      const std::uint32_t waiting = shard.waiting.find(key, place);
+      if (waiting == Index::kNone) continue;
+      shard.waiting.erase(key, place);
+      shard.waiting_marks.give_back(waiting);
+      ++erased.waiting;
+    }
+  }
+  return erased;
+}
+
 std::vector<std::int64_t> Table::doomed(const ShrinkRule& rule) const {
   std::vector<std::int64_t> keys;
   const bool has_clicks = options_.entry.has_clicks();

@@ -79,6 +79,11 @@ struct ShrinkRule {
   std::uint64_t skip_shards = 0;  // bit s: shard s stays as it is
 };
 
+struct Erased {
+  std::size_t rows = 0;
+  std::size_t waiting = 0;  // keys without a row
+};
+
 // A vector whose new elements are not set to zero: they are about to be written.
 template <class T>
 struct Unset : std::allocator<T> {
@@ -190,6 +195,10 @@ class Table {
   std::size_t shrink(const ShrinkRule& rule);
   // The keys of the rows that it would delete now, in no order.
   std::vector<std::int64_t> doomed(const ShrinkRule& rule) const;
+  // Deletes the rows of some keys, what waits for one, and all older versions in files; a key may have none. Who
+  // watches is told that any key of its shard may have changed: no trace of it stays. disk::DiskError where files
+  // cannot be written anew.
+  Erased erase(const std::int64_t* keys, std::size_t n, std::uint64_t skip_shards = 0);
   void clear();
 
   // A copy of the rows of some shards; each shard is locked while it is copied.
@@ -380,6 +389,10 @@ class Table {
   void spill(std::size_t s, Shard& shard) const;
   void merge(std::size_t s, Shard& shard) const;
   void shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std::size_t& deleted) const;
+  std::size_t erase_cold(std::size_t s, Shard& shard, const std::vector<std::int64_t>& keys) const;
+  // Writes the runs of a shard anew, without the records that go, and without what memory has; how many rows went.
+  template <class IsGone>
+  std::size_t rewrite_cold(std::size_t s, Shard& shard, IsGone&& is_gone) const;
   void doomed_cold(const Shard& shard, const ShrinkRule& rule, std::vector<std::int64_t>& keys) const;
   ShardFiles link_files(std::size_t s, const std::string& folder, const std::string& prefix) const;
   void dump_changed(Rows& out, const Shard& shard) const;

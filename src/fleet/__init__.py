@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "api": (
-        "Fleet barrier_worker device distributed_model distributed_optimizer evaluate flush gather_state_dict init "
-        "init_server init_worker is_collective is_first_worker is_server is_worker join load_model load_rows "
+        "Fleet barrier_worker device distributed_model distributed_optimizer evaluate flush forget gather_state_dict "
+        "init init_server init_worker is_collective is_first_worker is_server is_worker join load_model load_rows "
         "local_rank node_num prefetch publish reshard run_server save_inference_model save_persistables "
         "server_endpoints server_index server_num server_stats shrink shutdown steps_done stop_worker util "
         "worker_endpoints worker_index worker_num"

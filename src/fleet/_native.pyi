@@ -491,6 +491,12 @@ class Table:
     ) -> npt.NDArray[np.int64]:
         """Return the keys of the rows that `shrink` would delete now, in no order."""
 
+    def erase(self, keys: _Keys, *, skip_shards: int = 0) -> tuple[int, int]:
+        """Delete the rows of some keys, with all older versions in files; how many rows, how many keys that waited.
+
+        A watcher is told that all may have changed. OSError where files cannot be written anew.
+        """
+
     def export(self, first_shard: int, last_shard: int) -> dict[str, npt.NDArray[Any]]:
         """Return a copy of the rows of some shards: keys, values as stored, state, seen, step, waiting_keys, ..."""
 
@@ -1022,6 +1028,15 @@ class PlaneAnswer:
     def code(self) -> int: ...
     @property
     def text(self) -> str: ...
+
+def run_keys(path: str) -> npt.NDArray[np.int64]:
+    """Return the keys of a sealed file of rows. OSError if it is damaged."""
+
+def rewrite_run(path: str, folder: str, keys: _Keys) -> str:
+    """Write a sealed file of rows without some keys into a folder; return its name, which has its own id.
+
+    ValueError if no record would stay.
+    """
 
 class RunCheck:
     """A sealed file of rows, read from end to end: whether it is what was written, and the file that its name says.

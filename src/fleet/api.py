@@ -258,6 +258,7 @@ reshard = fleet.reshard
 steps_done = fleet.steps_done
 server_stats = fleet.server_stats
 flush = fleet.flush
+forget = fleet.forget
 prefetch = fleet.prefetch
 
 

@@ -52,10 +52,10 @@ ROOMS = [
 # And of `fleet_tools`, which `fleet` never imports; these of them know torch.
 ROOMS_OF_TOOLS = [
     {"planner", "synthetic"},
-    {"engines", "looking", "streams", "traces", "watching"},
+    {"engines", "forgetting", "looking", "streams", "traces", "watching"},
     {"chaos", "commands", "sinks"},
 ]
-TOOLS_WITH_TORCH = {"looking", "synthetic"}
+TOOLS_WITH_TORCH = {"forgetting", "looking", "synthetic"}
 # And of `fleet_serve`: what it may ask of `fleet` knows no trainer, and torch is imported for predictions alone.
 SERVE = SOURCE.parent / "fleet_serve"
 ROOMS_OF_SERVE = [

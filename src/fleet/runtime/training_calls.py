@@ -17,6 +17,7 @@ from fleet.runtime.server_calls import ServerCalls
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
     from contextlib import AbstractContextManager
     from os import PathLike
     from typing import Any, TypeVar
@@ -167,6 +168,32 @@ class TrainingCalls(ServerCalls):
         worker = self._server_job().worker("fleet.publish()")
         if self.is_first_worker():
             saving.publish(worker, url, every_s)
+
+    def forget(
+        self,
+        ids: Any,
+        *,
+        table: str | Collection[str] | None = None,
+        folders: Sequence[str | PathLike[str]] = (),
+        schema: Any = None,
+        column: str | None = None,
+        timeout_s: float = 60.0,
+    ) -> Any:
+        """Forget ids for good: their rows on all servers, and every byte of them in files; every worker calls it.
+
+        `ids` are integers, or a file with one id in each line; with `schema` and `column` they are what stands in that
+        column, and become ids as in training. Of one table, of several, or of all. What the job keeps and publishes is
+        seen to; `folders` are what else was saved: checkpoints, inference copies, other streams, a cache of
+        `fleet-serve`. Training waits meanwhile. Returns a report of what worker 0 has searched, behind the removal, and
+        of what it has found after `timeout_s`: nothing, if all is well (docs/forget.md).
+
+            report = fleet.forget("requests.txt", folders=["/data/checkpoints"])
+        """
+        if self._is_collective:
+            raise UsageError("fleet.forget() is about rows on servers, and a collective job has none; leave it out")
+        worker = self._server_job().worker("fleet.forget()")
+        forget = tool("forgetting")
+        return forget(worker, ids, table, folders, (schema, column), timeout_s, self._identity(), self.util)
 
     def join(self) -> AbstractContextManager[None]:
         """Inside, workers of a collective job may have different numbers of batches; see `fleet.data.shard`."""

@@ -56,6 +56,9 @@ class StreamHead(Formed):
     every_s: float
     """A batch is due so often, where something has changed; an empty one each five seconds at least."""
     base: StreamBase
+    forgotten: int = 0
+    """How often rows were forgotten before the base was written: whatever is older than it has gone."""
+    LATER = ("forgotten",)
 
     @property
     def fingerprint(self) -> dict[str, object]:

@@ -85,9 +85,9 @@ def _parent_of(child: ChainLink, parent: Parent) -> ChainLink:
         text = _text(find(where))
     except CheckpointError as error:
         raise CheckpointError(f"{what}, and that cannot be read: {error}; bring it back") from None
-    if _sum(text) != parent.digest:
-        raise CheckpointError(f"{what}, and there is another save now; bring the one it builds on back")
     found = ChainLink(find(where), Manifest.from_text(text, str(where / Manifest.FILE)))
+    if parent.digest not in (_sum(text), *found.manifest.formerly):
+        raise CheckpointError(f"{what}, and there is another save now; bring the one it builds on back")
     for name in ("job", "num_servers"):
         if getattr(found.manifest, name) != getattr(child.manifest, name):
             raise CheckpointError(f"{what}, and that is of another {name}; bring the one it builds on back")

@@ -55,6 +55,8 @@ class Manifest(
     """Files of the caller's own, which belong to the checkpoint."""
     parent: Parent | None = None
     """What the pieces of changed rows build on; None: everything is here."""
+    formerly: tuple[str, ...] = ()
+    """The SHA-256 of manifests that stood here before rows were forgotten: increments may name those."""
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
@@ -120,6 +122,7 @@ class Manifest(
             "pieces": [piece.to_json() for piece in self.pieces],
             **({"others": [file.to_json() for file in self.others]} if self.others else {}),
             **({"parent": self.parent.to_json()} if self.parent is not None else {}),
+            **({"formerly": list(self.formerly)} if self.formerly else {}),
         }
 
     @classmethod
@@ -133,6 +136,7 @@ class Manifest(
             "parent": Parent.from_json(Fields(fields.table("parent"), fields.where))
             if "parent" in fields.value
             else None,
+            "formerly": tuple(map(str, fields.items("formerly"))) if "formerly" in fields.value else (),
         }
 
 

@@ -29,11 +29,13 @@ from fleet.ps.wire import faults
 
 if TYPE_CHECKING:
     from fleet.ps.steps.core import Core
+    from fleet.ps.steps.state import ServerState
 
 SNAPSHOT_BYTES = 512 << 20
 """How long a journal may grow before a snapshot takes its place; and never less than the snapshot itself."""
 ROWS_AT_ONCE = 100_000
 """How many rows are copied while training waits."""
+FORGET_S = 0.5  # how soon a server, or its copy, begins to let go of what was forgotten
 
 AWAITED_LATER = {Kind.PUSH, Kind.COLLECT, Kind.COMPLETE}
 """Records of changes that are made before the copy has them; who asked is answered afterwards (`Core.awaited`)."""
@@ -130,6 +132,8 @@ class Durability:
         self._next_at = SNAPSHOT_BYTES - found.num_bytes
         if found.has_load and core.state.holdings is not None and not core.is_copy:
             self._next_at = -1  # at once: a copy is filled anew whenever it meets a load behind the snapshot
+        if core.state.num_forgotten:  # a former life may have been killed before the last old file went
+            core.state.forgotten_at = core.state.forgotten_at or 1
         self._is_due = threading.Event()
         self._is_closed = False
         self._num_snapshots = 0
@@ -227,36 +231,50 @@ class Durability:
             return "its server fills this copy again"
         if is_lost:
             return "the copy of this server takes its place" if self.copied.give_way(why) else ""
-        self._renew()
+        with self.snapshotting:
+            self._renew()
         return "a new snapshot has taken its place"
 
     def _renew(self) -> None:
-        """Take a snapshot now, and let go of everything that was written before."""
-        with self.snapshotting:
-            self._core.refuse_failed()
-            self._core.refuse_moved()
-            self.journal.roll()
-            segment, _ = self.journal.end
+        """Take a snapshot now, and let go of everything that was written before; within `snapshotting`."""
+        self._core.refuse_failed()
+        self._core.refuse_moved()
+        self.journal.roll()
+        segment, _ = self.journal.end
+        self._write_snapshot()
+        self.copied.pass_on(segment)
+        self.journal.drop_before(segment - 1)
+
+    def _drop_forgotten(self, state: ServerState) -> None:
+        """Let go of all files that have rows which were forgotten; a copy once its server has begun another segment."""
+        at, (segment, _) = state.forgotten_at, self.journal.end
+        if not self._core.is_copy:
+            self._renew()
+        elif segment > at and self._lsn() >= segment - 1:
             self._write_snapshot()
-            self.copied.pass_on(segment)
-            self.journal.drop_before(segment - 1)
+        else:
+            return
+        if state.forgotten_at == at:
+            state.forgotten_at = 0
 
     def _take_snapshots(self) -> None:
         while True:
-            self._is_due.wait()
+            self._is_due.wait(FORGET_S)
             self._is_due.clear()
             if self._is_closed:
                 return
-            if self.journal.num_bytes <= self._next_at or (self.copied.is_filling and self._next_at >= 0):
+            state, is_large = self._core.state, self.journal.num_bytes > self._next_at
+            if not (state.forgotten_at or is_large) or (self.copied.is_filling and self._next_at >= 0):
                 continue
             try:
                 with self.snapshotting:
-                    self._write_snapshot()
+                    self._drop_forgotten(state) if state.forgotten_at else self._write_snapshot()
             except Exception as error:  # of any kind, such as no memory: the next may succeed
                 if self._core.is_moved or self._is_closed:
                     return
                 _log.warning("no snapshot could be taken in %s: %s", self.folder, _why(error))
                 self._next_at = self.journal.num_bytes + SNAPSHOT_BYTES // 4
+                self._is_due.wait(20 * FORGET_S)
 
     def _write_snapshot(self, *, is_alone: bool = False) -> None:
         """Copy piece by piece, each while nothing changes; `is_alone`: nothing changes anyway."""

@@ -134,6 +134,8 @@ class Replay:
         change = CHANGES[record.kind]
         try:
             change.apply(state, change.read(state, record.parts), self._positions.skip(record.lsn))
+            if record.kind == Kind.FORGET:
+                state.forgotten_at = record.lsn
         except OSError as error:
             raise JournalError(
                 f"record {record.lsn} of a journal cannot be made again: {error.strerror or error}; begin anew from a "

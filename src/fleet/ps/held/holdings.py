@@ -194,6 +194,24 @@ class Holdings:
             self._listing(asked).finish()
         return deleted, sum(len(table) for _, table in chosen)
 
+    def check_forget(self, asked: ps_pb2.ForgetRequest.Header) -> None:
+        """UsageError for an unknown table, NoRoomError where files of rows could not be written anew."""
+        if len(asked.keys) % 8:
+            raise UsageError(f"the keys to forget are {len(asked.keys)} bytes; send 8 for each key")
+        for name in asked.tables:
+            if (table := next((one for one in self.tables if one.name == name), None)) is None:
+                known = ", ".join(repr(one.name) for one in self.tables) or "none"
+                raise UsageError(f"there is no table {name!r}; the job declared {known}")
+            if table.has_disk:
+                check_room(table)
+
+    def forget(self, asked: ps_pb2.ForgetRequest.Header, skip: Skip = none) -> tuple[int, int]:
+        """Delete the rows of some keys and what waits for one; how many of each."""
+        keys = np.frombuffer(asked.keys, np.int64)
+        chosen = [(index, table) for index, table in enumerate(self.tables) if table.name in asked.tables]
+        counts = [table.erase(keys, skip_shards=skip(index)) for index, table in chosen]
+        return sum(rows for rows, _ in counts), sum(waiting for _, waiting in counts)
+
     def _to_shrink(
         self, asked: ps_pb2.ShrinkRequest.Header, now: int
     ) -> tuple[list[tuple[int, _native.Table]], dict[str, Any]]:

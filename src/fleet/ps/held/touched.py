@@ -100,8 +100,7 @@ class Touched:
 
     def restore(self, parts: Sequence[RecordPart]) -> None:
         """Take over what `parts` gave; the tables have all of their rows already."""
-        while self._consumers:
-            self._end(self._consumers.popitem()[1])
+        self.clear()
         num = len(self._tables)
         for part in parts:
             head = json.loads(part.header)
@@ -110,6 +109,11 @@ class Touched:
             self._consumers[head["consumer"]] = _Consumer(watchers, head["before"], head["last"], sets[:num])
             for table, watcher, (keys, is_all) in zip(self._tables, watchers, sets[num:], strict=True):
                 table.touch(watcher, None if is_all else keys)
+
+    def clear(self) -> None:
+        """End all consumers: no set has a key any more, and who asks next is told that all may have changed."""
+        while self._consumers:
+            self._end(self._consumers.popitem()[1])
 
     def _since(self, mine: _Consumer, *, forget: bool) -> list[TableKeys]:
         found = [table.touched(one, forget) for table, one in zip(self._tables, mine.watchers, strict=True)]

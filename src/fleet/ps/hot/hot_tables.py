@@ -22,7 +22,7 @@ from fleet.ps.worker.sending.norms import is_finite, nonfinite_error
 
 UNCONCERNED = frozenset({"Declare", "Start", "Keep", "Push", "Meet", "Take"})
 """Calls that read no rows; a push has none of these tables."""
-CHANGES_ROWS = frozenset({"Assign", "Load", "Shrink"})
+CHANGES_ROWS = frozenset({"Assign", "Load", "Shrink", "Forget"})
 
 
 class HotTables(NoHotTables):

@@ -66,6 +66,8 @@ class Kind(IntEnum):
     """From here on somebody wants to know which keys change."""
     PUBLISH = 18
     """Changes are published from now on, or no more."""
+    FORGET = 19
+    """Rows are forgotten; this record too goes with the snapshot that follows."""
     # Only in snapshots.
     STATE = 20
     DENSE = 21

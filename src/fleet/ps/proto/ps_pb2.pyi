@@ -903,6 +903,44 @@ class ShrinkReply(_message.Message):
     padding: bytes
     def __init__(self, header: _Optional[_Union[ShrinkReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
+class ForgetRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("caller", "sequence", "tables", "keys")
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+        TABLES_FIELD_NUMBER: _ClassVar[int]
+        KEYS_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        sequence: int
+        tables: _containers.RepeatedScalarFieldContainer[str]
+        keys: bytes
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., tables: _Optional[_Iterable[str]] = ..., keys: _Optional[bytes] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: ForgetRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[ForgetRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class ForgetReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("rows", "waiting")
+        ROWS_FIELD_NUMBER: _ClassVar[int]
+        WAITING_FIELD_NUMBER: _ClassVar[int]
+        rows: int
+        waiting: int
+        def __init__(self, rows: _Optional[int] = ..., waiting: _Optional[int] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: ForgetReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[ForgetReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
 class StatsRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):

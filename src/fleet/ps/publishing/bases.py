@@ -47,6 +47,7 @@ ASKED_EVERY_S = 30.0
 
 _NAME = re.compile(r"base-(\d{6,})")
 _WRITING = re.compile(r"\.base-\d{6,}\.writing-[0-9a-f]{8}")
+_LEFT = re.compile(r"\.base-\d{6,}\.(writing|trash)-[0-9a-f]{8}")
 _log = logging.getLogger(__name__)
 
 
@@ -55,6 +56,8 @@ class BasePart(NamedTuple):
 
     number: int
     version: int
+    forgotten: int
+    """How often rows had been forgotten when it was begun."""
     tables: tuple[checkpoint.TablePart, ...]
     dense: dict[tuple[str, int], NDArray[np.float32]]
     kept: dict[str, NDArray[Any]]
@@ -84,7 +87,7 @@ def begun(bases: Path, stream: str = "") -> Path | None:
 
 
 def write_part(
-    holdings: Holdings, number: int, version: int, stream: str, writing: Path, moved: Callable[[], None]
+    holdings: Holdings, number: int, version: int, forgotten: int, stream: str, writing: Path, moved: Callable[[], None]
 ) -> None:
     """Write what a server holds: at least what the batches up to `number` have; tables are locked shard by shard."""
     said = writing / _part_name(holdings.server)
@@ -99,6 +102,7 @@ def write_part(
         elif spec.dtype in DENSE_DTYPES and spec.dtype not in ("bool", "complex64"):
             tensors[f"kept/{spec.name}"] = bits.view(np.dtype(spec.dtype)).reshape(spec.shape)
     metadata = {"stream": stream, "number": str(number), "version": str(version), "tables": text}
+    metadata["forgotten"] = str(forgotten)
     new = writing / f".{said.name}.new"
     new.unlink(missing_ok=True)
     checkpoint.write_piece(new, tensors, metadata)
@@ -118,6 +122,8 @@ class BaseKeeper:
         self._wanted: list[Path] = []
         self._begun_at = 0.0
         self._kept: list[StreamBase] = []
+        self._forgotten = 0
+        """How often rows had been forgotten before the oldest base that is kept."""
         self.num_written = 0
         """How many bases were completed in this life."""
 
@@ -130,6 +136,8 @@ class BaseKeeper:
             want(self._bases, 0, self._stream)
         if writing is not None:
             checkpoint.abort(writing)
+        if head is not None and head.stream == self._stream and head.forgotten:
+            self._keep_alone(head.base, head.forgotten)  # a former life may have been killed before it had
 
     def look(self) -> Path | None:
         """Begin a base that is wanted; the folder of one that has all its parts, for `complete`."""
@@ -174,20 +182,28 @@ class BaseKeeper:
             versions=tuple(part.version for part in parts),
         )
         checkpoint.commit(writing, folder, index)
-        base = StreamBase(folder.name, tuple(part.number for part in parts))
-        self._sink.put_head(self.head(base).to_text())
+        base, forgotten = StreamBase(folder.name, tuple(part.number for part in parts)), min(p.forgotten for p in parts)
+        self._sink.put_head(self.head(base, forgotten).to_text())
         for one in self._wanted:
             one.unlink(missing_ok=True)
         self._wanted, self._kept, self.num_written = [], [*self._kept, base][-KEPT:], self.num_written + 1
         events.note("base", f"{folder.name}, behind batches {list(base.numbers)}")
-        self._clear()
+        if forgotten > self._forgotten:
+            self._keep_alone(base, forgotten)
+        else:
+            self._clear(KEPT)
 
-    def head(self, base: StreamBase) -> StreamHead:
+    def _keep_alone(self, base: StreamBase, forgotten: int) -> None:
+        """Remove all that is older than a base: it has rows that were forgotten."""
+        self._kept, self._forgotten = [base], forgotten
+        self._clear(1)
+
+    def head(self, base: StreamBase, forgotten: int = 0) -> StreamHead:
         """What `stream.json` says with a base."""
         job = self._job
         tables = {spec.name: TableHead(spec.width, unseen_of(spec)) for spec in job.tables}
         dense = {name: DenseHead(shape) for name, shape in job.dense.shapes}
-        return StreamHead(self._stream, job.num_servers, tables, dense, self._every_s, base)
+        return StreamHead(self._stream, job.num_servers, tables, dense, self._every_s, base, forgotten)
 
     def _joined(self, parts: Sequence[BasePart]) -> dict[str, NDArray[Any]]:
         """Whole dense parameters, and tensors that servers keep."""
@@ -203,17 +219,17 @@ class BaseKeeper:
             found |= part.kept
         return found
 
-    def _clear(self) -> None:
+    def _clear(self, num_kept: int) -> None:
         """Remove what no follower needs any more; what cannot be removed now is removed after the next base."""
         kept = {base.folder for base in self._kept}
-        oldest = self._kept[0].numbers if len(self._kept) == KEPT else ()
+        oldest = self._kept[0].numbers if len(self._kept) == num_kept else ()
         with suppress(OSError, CheckpointError):
             for shard, number in enumerate(oldest):
                 self._sink.drop(self._stream, shard, number)
-            if len(self._kept) == KEPT:  # those who follow another stream have had time to see that it is over
+            if len(self._kept) == num_kept:  # those who follow another stream have had time to see that it is over
                 self._sink.drop_others(self._stream)
                 for one in self._bases.iterdir():
-                    if _WRITING.fullmatch(one.name):
+                    if _LEFT.fullmatch(one.name):
                         checkpoint.abort(one)
                     elif _NAME.fullmatch(one.name) and one.name not in kept:
                         remove(one, checkpoint.InferenceIndex)
@@ -236,4 +252,5 @@ def _read_part(writing: Path, server: int, stream: str) -> BasePart:
             begin, _, parameter = rest.partition("/")
             dense[parameter, int(begin)] = array
     tables = checkpoint.parts_from_text(metadata["tables"], str(path))
-    return BasePart(int(metadata["number"]), int(metadata["version"]), tables, dense, kept)
+    number, version, forgotten = (int(metadata[name]) for name in ("number", "version", "forgotten"))
+    return BasePart(number, version, forgotten, tables, dense, kept)

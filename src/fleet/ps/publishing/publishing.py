@@ -312,8 +312,9 @@ class Publisher:
         return sum(len(table) * (8 + 4 * spec.width) for table, spec in zip(held.tables, held.job.tables, strict=True))
 
     def _write_part(self, writing: Path, number: int) -> None:
+        forgotten = self._core.state.num_forgotten  # before the rows are read
         try:
-            write_part(self._holdings, number, self._step, self._stream, writing, self._refuse_late)
+            write_part(self._holdings, number, self._step, forgotten, self._stream, writing, self._refuse_late)
         except Exception as error:  # of any kind: the folder may be gone, or the disk full
             if writing.exists() and not self._closed.wait(LATER_S):
                 self.num_failures += 1

@@ -36,7 +36,7 @@ Answered = tuple["Message", "Tensors"]
 
 
 class Changing:
-    """Answers `Start`, `Keep`, `Assign`, `Join`, `Leave`, `Load`, `Shrink`, `Publish` and `Take`.
+    """Answers `Start`, `Keep`, `Assign`, `Join`, `Leave`, `Load`, `Shrink`, `Forget`, `Publish` and `Take`.
 
     Pushes wait meanwhile.
     """
@@ -98,6 +98,17 @@ class Changing:
             self._moving.spoil()
 
         return self._numbered(Kind.SHRINK, header, tensors, ps_pb2.ShrinkReply.Header, note)
+
+    def forget(self, header: ps_pb2.ForgetRequest.Header, tensors: Tensors) -> Answered:
+        """Forget rows; the journal lets go of them behind the answer."""
+
+        def note(_: ps_pb2.ForgetReply.Header) -> None:
+            core = self._core
+            self._moving.spoil()
+            if core.durability is not None:
+                core.state.forgotten_at = core.durability.journal.lsn
+
+        return self._numbered(Kind.FORGET, header, tensors, ps_pb2.ForgetReply.Header, note)
 
     def load(self, header: ps_pb2.LoadRequest.Header, _: Tensors) -> Answered:
         """Replace everything by this server's part of a checkpoint; or only look whether that can be done."""

@@ -111,6 +111,7 @@ class Service:
             "Meet": self._meet,
             "Take": self._changing.take,
             "Shrink": self._changing.shrink,
+            "Forget": self._changing.forget,
             "Stats": self._report,
             "Board": self._board,
             "Follow": self._follow,
@@ -191,7 +192,9 @@ class Service:
             awaited = awaited_by_all(holdings, self.state.rounds)
         durability = self.core.durability
         journal = {} if durability is None else {"journal": durability.counts()}
-        stats = self.state.stats.to_json(holdings, self.state.rounds.version, **journal)
+        published = {"publish": self.state.publish.url, "forgotten": self.state.num_forgotten}
+        published["forgetting"] = durability is not None and self.state.forgotten_at > 0
+        stats = self.state.stats.to_json(holdings, self.state.rounds.version, **journal, **published)
         return ps_pb2.StatsReply.Header(stats=stats, awaited=awaited.what, missing=awaited.workers), ()
 
     def _follow(self, header: ps_pb2.FollowRequest.Header, tensors: Tensors) -> Answered:

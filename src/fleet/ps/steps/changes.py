@@ -202,6 +202,11 @@ def _shrink(state: ServerState, header: ps_pb2.ShrinkRequest.Header, _: Any, ski
     return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=rows)
 
 
+def _forget(state: ServerState, header: ps_pb2.ForgetRequest.Header, _: Any, skip: Skip) -> Message:
+    rows, waiting = state.forget(header, skip)
+    return ps_pb2.ForgetReply.Header(rows=rows, waiting=waiting)
+
+
 def _mark(state: ServerState, asked: Marked, skip: Skip) -> list[TableKeys]:
     return [] if skip(MARKS) else state.touched.mark(asked)
 
@@ -254,6 +259,14 @@ CHANGES: Mapping[Kind, Change] = {
         _asked(ps_pb2.ShrinkRequest.Header),
         _made(_shrink),
         lambda state, asked: state.held.check_shrink(asked[0], state.clock.now),
+        needs_whole=True,
+    ),
+    Kind.FORGET: Change(
+        ("Forget",),
+        "a number",
+        _asked(ps_pb2.ForgetRequest.Header),
+        _made(_forget),
+        lambda state, asked: state.held.check_forget(asked[0]),
         needs_whole=True,
     ),
     # What a load makes is a snapshot, which is its record (`Core.replace`): behind this mark there is nothing to make.

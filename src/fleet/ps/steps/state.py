@@ -13,7 +13,7 @@ from fleet.errors import NotReadyError
 from fleet.ps.held.holdings import Holdings, Skip, make_holdings, none
 from fleet.ps.held.requests import PushedUpdate, PushOutcome
 from fleet.ps.held.stats import Stats
-from fleet.ps.held.touched import Touched
+from fleet.ps.held.touched import MARKS, Touched
 from fleet.ps.job.clip_factor import factor_of
 from fleet.ps.job.patience import is_durable
 from fleet.ps.job.spec import JobSpec
@@ -62,6 +62,10 @@ class ServerState:
         self.absent_after_ms = 0
         """How long a step waits for a worker before it is done without it; 0: as long as calls wait."""
         self.publish = PublishTo()
+        self.num_forgotten = 0
+        """How often rows were forgotten: what is published must be of the last time."""
+        self.forgotten_at = 0
+        """The record of the last time, as long as a journal may have it."""
         self._time_lock = threading.Lock()
 
     @property
@@ -113,6 +117,14 @@ class ServerState:
         with self._time_lock:
             now = self.clock.now
         return self.held.assign(rows, now, skip)
+
+    def forget(self, asked: ps_pb2.ForgetRequest.Header, skip: Skip = none) -> tuple[int, int]:
+        """Forget rows, and that somebody wanted to know of them; how many, and how many keys waited for one."""
+        counts = self.held.forget(asked, skip)
+        if not skip(MARKS):
+            self.touched.clear()
+        self.num_forgotten += 1
+        return counts
 
     def step(self, updates: Sequence[PushedUpdate], squared_norm: float = 0.0, skip: Skip = none) -> int:
         """Apply the pushes of a complete step, which come in the order of the workers, and begin the next one.
@@ -185,6 +197,7 @@ class ServerState:
             "pieces": self.pieces.to_json(),
             "stats": self.stats.counts(),
             "publish": list(self.publish),
+            "forgotten": self.num_forgotten,
         }
 
     def restore(self, saved: dict[str, Any]) -> Holdings:
@@ -207,6 +220,7 @@ class ServerState:
         self.pieces.restore(saved["pieces"])
         self.stats.restore(saved["stats"])
         self.publish = PublishTo(*saved.get("publish", ()))
+        self.num_forgotten = int(saved.get("forgotten", 0))
 
     def _time_of(self, update: PushedUpdate) -> int:
         with self._time_lock:

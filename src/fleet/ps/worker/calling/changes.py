@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fleet.ps.worker.life.answer_file import AnswerFile
     from fleet.ps.worker.life.membership import HandedBack
 
-_COUNTED = {"Shrink": "deleted", "Assign": "evicted", "Load": "rows"}
+_COUNTED = {"Shrink": "deleted", "Assign": "evicted", "Load": "rows", "Forget": "rows"}
 """What the script's next life is told of a change that was made: the sum of this, over all servers."""
 
 _log = logging.getLogger(__name__)
@@ -151,6 +151,11 @@ class WorkerChanges:
         self._half_made = None
         self._outbox.done()
         return replies
+
+    def forget_push(self) -> None:
+        """Have nothing written down of pushes that have all arrived: rows are about to be forgotten."""
+        self.settle()
+        self._outbox.forget_push()
 
     def leave(self, *, is_unfinished: bool = False, back: Sequence[HandedBack] | None = None) -> None:
         """Tell the servers that this worker has finished; one that is gone, because all workers have left, is skipped.

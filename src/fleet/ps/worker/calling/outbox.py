@@ -40,6 +40,8 @@ REFUSED = UsageError, CheckpointError, FailedServerError
 """What servers refuse in a former life's name they have refused that life; one that failed waits for a load."""
 LONGEST_CHANGE_S = 3600.0
 """How long a server may take for a change, which may be a load of all its rows."""
+INPUTS = "inputs-0", "inputs-1"
+"""Files beside the outbox, with what the last steps were computed from (`fleet.ps.worker.life.inputs`)."""
 LEAVE_S = 5.0
 """How long a worker that has finished tries to say so; its gradients have all arrived."""
 
@@ -89,6 +91,9 @@ class NoOutbox:
     def done(self) -> None:
         """Forget the change that was written down: all servers have made it, or it was refused."""
 
+    def forget_push(self) -> None:
+        """Let go of the last push, which has arrived, and of what it was computed from: rows will be forgotten."""
+
     def finish(self, server_set: ServerSet, *, is_settled: bool = False) -> Finished | None:  # noqa: ARG002
         """Let every server have what a former life wrote down last: its push, and its other change, which is returned.
 
@@ -117,6 +122,11 @@ class Outbox(NoOutbox):
 
     def done(self) -> None:
         self._change.remove()
+
+    def forget_push(self) -> None:
+        for name in (self._push.path.name, *INPUTS):
+            with suppress(FileNotFoundError):
+                os.truncate(self._push.path.with_name(name), 0)
 
     def finish(self, server_set: ServerSet, *, is_settled: bool = False) -> Finished | None:
         self._left.unlink(missing_ok=True)

@@ -24,6 +24,7 @@ from fleet import env
 from fleet.errors import UsageError
 from fleet.ps.journal.files import write_all
 from fleet.ps.journal.records import JournalError, Kind, RecordPart, encode, read
+from fleet.ps.worker.calling.outbox import INPUTS
 
 Floats = NDArray[np.float32]
 
@@ -32,7 +33,7 @@ class StepInputs:
     """The files of one worker. Used from the thread that trains."""
 
     def __init__(self, folder: Path) -> None:
-        self._paths = [folder / "inputs-0", folder / "inputs-1"]
+        self._paths = [folder / name for name in INPUTS]
         self._files = [-1, -1]
         self._ends = [0, 0]  # of what a former life has written and this one still needs
         self._turn = 0  # the file of the present step

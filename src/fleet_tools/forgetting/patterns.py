@@ -44,12 +44,11 @@ class Patterns:
         """Search for these rows from now on: floats, also as 16 bits where no bit is lost, or 16 bits as they are."""
         forms = [np.ascontiguousarray(rows)]
         if rows.dtype == np.float32 and rows.size:
-            if not (bits := forms[0].view(np.uint32) & 0xFFFF).any():
+            if not (forms[0].view(np.uint32) & 0xFFFF).any():
                 forms.append((forms[0].view(np.uint32) >> 16).astype(np.uint16))
             with np.errstate(over="ignore"):
                 if np.array_equal((half := forms[0].astype(np.float16)).astype(np.float32), forms[0]):
                     forms.append(half)
-            del bits
         for form in forms:
             texts, counts = np.unique(
                 form.view(np.dtype((np.void, form.dtype.itemsize * form.shape[1]))), return_counts=True

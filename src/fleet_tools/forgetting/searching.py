@@ -79,14 +79,13 @@ def _of_tensors(path: Path, data: NDArray[np.uint8]) -> Found:
             yield of or table, array
 
 
-def _of_array(path: Path, data: NDArray[np.uint8]) -> Found:
+def _of_array(path: Path, _: NDArray[np.uint8]) -> Found:
     index = path.parent / "inference.json"
     names: set[str] = set()
     with suppress(OSError, ValueError):
         names = {part["table"] for part in json.loads(index.read_bytes())["tables"]}
     known = [name for name in names if path.name.startswith(f"{file_name_of(name)}.part-")]
     yield known[0] if known else None, np.asarray(np.load(path, allow_pickle=False), np.int64)
-    del data
 
 
 def _of_run(path: Path, _: NDArray[np.uint8]) -> Found:

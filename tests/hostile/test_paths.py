@@ -14,7 +14,7 @@ from fleet.ps.wire import messages as wire
 from support.plane.fuzz_requests import JOB, right
 from support.plane.plane import served
 
-NO_PATHS = {"job", "name", "text", "queue", "table", "keys", "file", "url"}
+NO_PATHS = {"job", "name", "text", "queue", "table", "tables", "keys", "file", "url"}
 """Texts in requests that name no file, or (`file`, of Follow) one of a list: tests/unit/ps/standby asks for others; or
 a place by its URL (of Publish), which has a test of its own below."""
 OF_PATHS = [

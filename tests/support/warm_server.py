@@ -82,6 +82,7 @@ def share(door: socket.socket) -> socket.socket:
         with asked:
             _, (control,), _, _ = socket.recv_fds(asked, 1, 1)
         if os.fork() == 0:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what runs behind it ignore Ctrl-C
             door.close()
             return socket.socket(fileno=control)
         os.close(control)

@@ -94,7 +94,7 @@ class Client:
         """
         self.num_ended = 0
         """Synchronous mode: how many steps had passes only, as far as this worker knows."""
-        self.told: dict[str, Any] = {}
+        self._told: dict[str, Any] = {}
         """What each call says of the last push of whose step all servers have all pushes, where they have copies."""
         self.passed: tuple[int, ...] = ()
         """Which workers had no batch left in the last step."""
@@ -325,9 +325,13 @@ class Client:
 
     def caller_at(self, server_set: ServerSet, server: int) -> ps_pb2.Caller:
         """Who calls, for a request to one server of a set."""
-        caller = ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation, term=server_set.term, **self.told)
+        caller = ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation, term=server_set.term, **self._told)
         caller.instance, caller.is_traced = server_set.instances[server], tracer.is_on
         return caller
+
+    def tell_all_have(self, norm: float | None) -> None:
+        """Say with every call from now on that all servers have all pushes of the last step, and the norm of its mean."""
+        self._told = {"told_sequence": self.sequence, "told_norm": norm}
 
     def close(self) -> None:
         """Close the connections."""

@@ -43,7 +43,7 @@ def settle(client: Client, step: int, pushed: Pending) -> None:
     are_all_here = len(here) + sum(one.version > step for one in said) == len(said)
     has_norm = len(here) == len(said) or not client.job.clips_on_servers
     if are_all_here and has_norm and len({tuple(one.lives) for one in here}) < 2:
-        client.told = {"told_sequence": client.sequence, "told_norm": fsum(one.squared_norm for one in said)}
+        client.tell_all_have(fsum(one.squared_norm for one in said))
         return
 
     def ask(total: float | None) -> list[Any]:
@@ -57,7 +57,7 @@ def settle(client: Client, step: int, pushed: Pending) -> None:
         pushed.results()
 
     replies, total = _settled(ask, push_again)
-    client.told = {"told_sequence": client.sequence, "told_norm": total}
+    client.tell_all_have(total)
     client.note([(reply.outcome, ()) for reply in replies])
 
 

@@ -330,7 +330,7 @@ class Client:
         return caller
 
     def tell_all_have(self, norm: float | None) -> None:
-        """Say with every call from now on that all servers have all pushes of the last step, and the norm of its mean."""
+        """From now on say with every call that all servers have the whole last step, and the norm of its mean."""
         self._told = {"told_sequence": self.sequence, "told_norm": norm}
 
     def close(self) -> None:

@@ -31,7 +31,9 @@ class FolderNotices:
         if self._file < 0 or self._missing:
             time.sleep(min(LOOK_S, timeout_s))
             return
-        select.select([self._file], [], [], min(FAR_S, timeout_s))
+        told = select.poll()  # `select.select` refuses the descriptors of a process with a thousand connections
+        told.register(self._file, select.POLLIN)
+        told.poll(1000 * min(FAR_S, timeout_s))
         with suppress(BlockingIOError):
             os.read(self._file, 1 << 16)
 

@@ -224,7 +224,9 @@ class Core:
     def known(self, caller: ps_pb2.Caller) -> Holdings:
         """The holdings, if the caller belongs to the job they were made for."""
         if self.is_closed:
-            raise CommunicationError("the server is stopping")
+            stopping = CommunicationError("the server is stopping")
+            stopping.retryable = self.durability is not None  # its next life answers
+            raise stopping
         self.refuse_moved()
         holdings = self.state.holdings
         if holdings is None or caller.instance not in (0, self.state.instance):

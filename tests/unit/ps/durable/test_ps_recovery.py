@@ -96,6 +96,17 @@ def test_a_job_goes_on_with_the_recovered_server(tmp_path: Path) -> None:
     assert once.state.rounds.version == twice.state.rounds.version == 20
 
 
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_who_calls_a_server_that_stops_waits_for_its_next_life_where_there_is_one(
+    tmp_path: Path, is_durable: bool
+) -> None:
+    service = Service(journal=(tmp_path / "server-0", "OS")) if is_durable else Service()
+    service.close()
+    with pytest.raises(CommunicationError, match="the server is stopping") as caught:
+        service.core.known(ps_pb2.Caller())
+    assert caught.value.retryable == is_durable
+
+
 def test_a_folder_of_another_job_is_named(tmp_path: Path) -> None:
     for mode in ("async", "sync"):
         with served([Service(journal=(tmp_path / "server-0", "OS"))]) as (endpoints, _):
